@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * sys.h - system calls and constants newer than the C library's headers
+ *
+ * Runs in: any process, also between clone3 and execve: every wrapper is one system call.
+ * Each returns what the kernel gives, or -1 with errno. Flags carry their kernel names.
+ * Where a system header is present but old, what it lacks is added here and nowhere else.
+ */
+#ifndef BASE_SYS_H
+#define BASE_SYS_H
+
+#ifndef _GNU_SOURCE
+#error "build with -D_GNU_SOURCE"
+#endif
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <linux/landlock.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#ifndef MOUNT_ATTR_IDMAP /* before glibc 2.36 sys/mount.h knows only mount(2) */
+#include <linux/mount.h>
+#endif
+
+/* ---- constants ---- */
+
+#ifndef AT_RECURSIVE
+#define AT_RECURSIVE 0x8000
+#endif
+#ifndef MOUNT_ATTR_NOSYMFOLLOW /* 5.14 */
+#define MOUNT_ATTR_NOSYMFOLLOW 0x00200000
+#endif
+#ifndef MS_NOSYMFOLLOW /* 5.10 */
+#define MS_NOSYMFOLLOW 256
+#endif
+#ifndef CLOSE_RANGE_UNSHARE
+#define CLOSE_RANGE_UNSHARE (1U << 1)
+#endif
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC (1U << 2)
+#endif
+#ifndef CLONE_CLEAR_SIGHAND
+#define CLONE_CLEAR_SIGHAND 0x100000000ULL
+#endif
+#ifndef CLONE_INTO_CGROUP
+#define CLONE_INTO_CGROUP 0x200000000ULL
+#endif
+#ifndef MFD_NOEXEC_SEAL /* 6.3 */
+#define MFD_NOEXEC_SEAL 0x0008U
+#define MFD_EXEC 0x0010U
+#endif
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV /* 5.19 */
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
+#ifndef SECCOMP_ADDFD_FLAG_SEND /* 5.14 */
+#define SECCOMP_ADDFD_FLAG_SEND (1UL << 1)
+#endif
+#ifndef SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP /* 6.6 */
+#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#endif
+
+/* Landlock, by the version of its interface that brought them */
+#ifndef LANDLOCK_ACCESS_FS_REFER /* 2 */
+#define LANDLOCK_ACCESS_FS_REFER (1ULL << 13)
+#endif
+#ifndef LANDLOCK_ACCESS_FS_TRUNCATE /* 3 */
+#define LANDLOCK_ACCESS_FS_TRUNCATE (1ULL << 14)
+#endif
+#ifndef LANDLOCK_ACCESS_NET_BIND_TCP /* 4 */
+#define LANDLOCK_ACCESS_NET_BIND_TCP (1ULL << 0)
+#define LANDLOCK_ACCESS_NET_CONNECT_TCP (1ULL << 1)
+#define LANDLOCK_RULE_NET_PORT 2 /* newer headers: of enum landlock_rule_type */
+#endif
+#ifndef LANDLOCK_ACCESS_FS_IOCTL_DEV /* 5 */
+#define LANDLOCK_ACCESS_FS_IOCTL_DEV (1ULL << 15)
+#endif
+#ifndef LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET /* 6 */
+#define LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET (1ULL << 0)
+#define LANDLOCK_SCOPE_SIGNAL (1ULL << 1)
+#endif
+#ifndef LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF /* 7 */
+#define LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF (1U << 0)
+#define LANDLOCK_RESTRICT_SELF_LOG_NEW_EXEC_ON (1U << 1)
+#define LANDLOCK_RESTRICT_SELF_LOG_SUBDOMAINS_OFF (1U << 2)
+#endif
+
+/* struct landlock_ruleset_attr of interface 6 and up; pass sys_landlock_attr_size() of it */
+struct sys_landlock_ruleset_attr {
+	uint64_t handled_access_fs;
+	uint64_t handled_access_net; /* 4 */
+	uint64_t scoped;             /* 6 */
+};
+
+/* struct landlock_net_port_attr */
+struct sys_landlock_net_port_attr {
+	uint64_t allowed_access;
+	uint64_t port; /* host order */
+};
+
+/* ---- processes ---- */
+
+/* 0 in the child. It must not return from the function that called this with CLONE_VM. */
+static inline pid_t sys_clone3(struct clone_args *args, size_t size)
+{
+	return (pid_t)syscall(SYS_clone3, args, size);
+}
+
+static inline int sys_pidfd_open(pid_t pid, unsigned flags)
+{
+	return (int)syscall(SYS_pidfd_open, pid, flags);
+}
+
+static inline int sys_pidfd_send_signal(int pid_fd, int signo)
+{
+	return (int)syscall(SYS_pidfd_send_signal, pid_fd, signo, NULL, 0U);
+}
+
+static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
+{
+	return (int)syscall(SYS_close_range, first, last, flags);
+}
+
+/* ---- files and mounts ---- */
+
+static inline int sys_openat2(int dir_fd, const char *path, const struct open_how *how)
+{
+	return (int)syscall(SYS_openat2, dir_fd, path, how, sizeof(*how));
+}
+
+static inline int sys_mount_setattr(int dir_fd, const char *path, unsigned flags,
+				    const struct mount_attr *attr)
+{
+	return (int)syscall(SYS_mount_setattr, dir_fd, path, flags, attr, sizeof(*attr));
+}
+
+static inline int sys_open_tree(int dir_fd, const char *path, unsigned flags)
+{
+	return (int)syscall(SYS_open_tree, dir_fd, path, flags);
+}
+
+static inline int sys_move_mount(int from_fd, const char *from, int to_fd, const char *to,
+				 unsigned flags)
+{
+	return (int)syscall(SYS_move_mount, from_fd, from, to_fd, to, flags);
+}
+
+static inline int sys_fsopen(const char *type, unsigned flags)
+{
+	return (int)syscall(SYS_fsopen, type, flags);
+}
+
+static inline int sys_fsconfig(int fs_fd, unsigned command, const char *key,
+			       const void *value, int aux)
+{
+	return (int)syscall(SYS_fsconfig, fs_fd, command, key, value, aux);
+}
+
+static inline int sys_fsmount(int fs_fd, unsigned flags, unsigned attr_flags)
+{
+	return (int)syscall(SYS_fsmount, fs_fd, flags, attr_flags);
+}
+
+static inline int sys_pivot_root(const char *new_root, const char *put_old)
+{
+	return (int)syscall(SYS_pivot_root, new_root, put_old);
+}
+
+/* ---- rights ---- */
+
+/* SECCOMP_SET_MODE_FILTER with SECCOMP_FILTER_FLAG_NEW_LISTENER gives an fd */
+static inline int sys_seccomp(unsigned operation, unsigned flags, void *args)
+{
+	return (int)syscall(SYS_seccomp, operation, flags, args);
+}
+
+/* attr NULL, size 0 and LANDLOCK_CREATE_RULESET_VERSION ask for the interface version */
+static inline int sys_landlock_create_ruleset(
+	const struct sys_landlock_ruleset_attr *attr, size_t size, unsigned flags)
+{
+	return (int)syscall(SYS_landlock_create_ruleset, attr, size, flags);
+}
+
+/* rule: struct landlock_path_beneath_attr or struct sys_landlock_net_port_attr, by type */
+static inline int sys_landlock_add_rule(int ruleset_fd, unsigned type, const void *rule,
+					unsigned flags)
+{
+	return (int)syscall(SYS_landlock_add_rule, ruleset_fd, type, rule, flags);
+}
+
+static inline int sys_landlock_restrict_self(int ruleset_fd, unsigned flags)
+{
+	return (int)syscall(SYS_landlock_restrict_self, ruleset_fd, flags);
+}
+
+/* the interface version, -1 when this kernel has no Landlock or it is switched off */
+static inline int sys_landlock_abi(void)
+{
+	return sys_landlock_create_ruleset(NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+}
+
+/* how much of the struct a kernel of this version knows; older ones refuse a longer one
+ * unless its end is zero */
+static inline size_t sys_landlock_attr_size(int abi)
+{
+	if (abi >= 6)
+		return sizeof(struct sys_landlock_ruleset_attr);
+	if (abi >= 4)
+		return offsetof(struct sys_landlock_ruleset_attr, scoped);
+	return offsetof(struct sys_landlock_ruleset_attr, handled_access_net);
+}
+
+/* a new, empty session keyring, so that the caller's keys are out of reach */
+static inline int sys_join_session_keyring(void)
+{
+	long serial = syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL, 0, 0, 0);
+
+	return serial < 0 ? -1 : 0;
+}
+
+/* both halves of the 64-bit sets, of the calling process */
+static inline int sys_capget(struct __user_cap_data_struct out_data[2])
+{
+	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+
+	return (int)syscall(SYS_capget, &head, out_data);
+}
+
+static inline int sys_capset(const struct __user_cap_data_struct data[2])
+{
+	struct __user_cap_header_struct head = {_LINUX_CAPABILITY_VERSION_3, 0};
+
+	return (int)syscall(SYS_capset, &head, data);
+}
+
+#endif
