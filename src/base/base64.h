@@ -2,7 +2,8 @@
 /*
  * base64.h - RFC 4648 section 4: strict in, standard out
  *
- * Decoding wants padding, zero trailing bits and nothing else in between; -1, errno EINVAL.
+ * Decoding wants padding, zero trailing bits and nothing else in between; otherwise -1,
+ * errno EINVAL.
  */
 #ifndef BASE_BASE64_H
 #define BASE_BASE64_H

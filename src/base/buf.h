@@ -2,9 +2,9 @@
 /*
  * buf.h - growing bytes with a hard cap
  *
- * buf_add and its kin return 0, or -1 with errno ENOSPC (over the cap) or ENOMEM, and then
- * nothing was added. Growth doubles, so a big buffer is filled in linear time. There is always
- * room for one NUL behind the bytes: buf_text() puts it there.
+ * buf_add and its kin return 0, or -1 with errno ENOSPC (over the cap) or ENOMEM, and
+ * then nothing was added. Growth doubles, so a big buffer is filled in linear time. There
+ * is always room for one NUL behind the bytes: buf_text() puts it there.
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H

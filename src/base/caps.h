@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* capabilities the launcher keeps when it was given them; everything else goes, bounding set too */
+/* keep what the launcher needs of what it was given; the rest goes, bounding set too */
 int caps_keep_for_launcher(void);
-/* become uid:gid without groups, without a capability in any set, no_new_privs; verified */
+/* become uid:gid without groups, without a capability, with no_new_privs; verified */
 int caps_become_nobody(uid_t uid, gid_t gid);
 /* as above, keeping the present ids */
 int caps_drop_all(void);

@@ -36,7 +36,7 @@ int err_busy(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 int err_errno(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
 /* OURS without an errno */
 int err_ours(struct err *e, const char *fmt, ...) ERR_PRINTF(2, 3);
-/* OURS or not ours, with a status and a code that clients see (501, 503, sandbox_setup_failed) */
+/* OURS, with a status and a code that clients see (501, 503, sandbox_setup_failed) */
 int err_server(struct err *e, int status, const char *code, const char *fmt, ...)
 	ERR_PRINTF(4, 5);
 /* the HTTP status this failure is answered with */

@@ -9,20 +9,23 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* a whole small file as text, NUL-terminated, at most `room - 1` bytes; -1, errno EFBIG when longer */
+/* a whole small file as text with a NUL behind it: its length; -1, errno EFBIG when it
+ * has more than room - 1 bytes; out changes on success only */
 ssize_t fs_read_at(int dir_fd, const char *name, char *out, size_t room);
 /* all bytes into an existing file (kernel knobs too) */
 int fs_write_at(int dir_fd, const char *name, const char *text);
 /* a new file, complete or not there: temporary name, write, fsync, rename; mode 0600 */
 int fs_create_whole(int dir_fd, const char *name, const void *bytes, size_t len);
 int fs_write_all(int fd, const void *bytes, size_t len);
-/* mkdir -p; every component below dir_fd is opened without following links; returns an fd */
+/* mkdir -p; every component is opened beneath dir_fd, following no link; returns an fd */
 int fs_make_path(int dir_fd, const char *path, mode_t mode);
 /* open beneath dir_fd: no links, no .., no other mounts (openat2); flags as open */
 int fs_open_beneath(int dir_fd, const char *path, int flags, mode_t mode);
-/* remove a tree, iteratively, never following links; -1 with the first errno, having gone on */
+/* remove a tree, iteratively, following no link; -1 with the first errno, having gone on;
+ * a name that is not there is success */
 int fs_remove_tree(int dir_fd, const char *name);
-/* a relative path of plain components: no empty one, no "." or "..", no NUL, at most `most` bytes */
+/* a relative path in UTF-8, 1 to `most` bytes, of components of at most 255 bytes: none
+ * empty, "." or ".."; no control characters */
 bool fs_name_ok(const char *path, size_t len, size_t most);
 /* an anonymous file holding these bytes, sealed against every change; close-on-exec */
 int fs_sealed(const char *label, const void *bytes, size_t len);

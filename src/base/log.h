@@ -2,9 +2,9 @@
 /*
  * log.h - one line an event on stderr, key=value or JSON
  *
- * log_info("job.done", "job=%s verdict=%s wall_ms=%u", ...): noun.verb first, then keys with
- * units. A value with spaces is written as key="%s": log.c escapes what is inside quotes.
- * Never code, output, environment or tokens. errno is kept.
+ * log_info("job.done", "job=%s verdict=%s wall_ms=%u", ...): noun.verb first, then keys
+ * with units. A value with spaces is written as key="%s": log.c escapes what is inside
+ * quotes. Never code, output, environment or tokens. errno is kept.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

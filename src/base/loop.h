@@ -2,8 +2,9 @@
 /*
  * loop.h - one epoll loop: descriptors, timers, signals
  *
- * A callback may add, change and remove descriptors and timers, its own included; an event that
- * was already fetched for a removed descriptor is dropped. Nothing in a callback may wait.
+ * A callback may add, change and remove descriptors and timers, its own included; an
+ * event already fetched for a removed descriptor is dropped. Nothing in a callback may
+ * wait.
  */
 #ifndef BASE_LOOP_H
 #define BASE_LOOP_H

@@ -98,7 +98,7 @@
 #define LANDLOCK_RESTRICT_SELF_LOG_SUBDOMAINS_OFF (1U << 2)
 #endif
 
-/* struct landlock_ruleset_attr of interface 6 and up; pass sys_landlock_attr_size() of it */
+/* struct landlock_ruleset_attr of interface 6; sys_landlock_attr_size() says how much */
 struct sys_landlock_ruleset_attr {
 	uint64_t handled_access_fs;
 	uint64_t handled_access_net; /* 4 */
@@ -194,7 +194,7 @@ static inline int sys_landlock_create_ruleset(
 	return (int)syscall(SYS_landlock_create_ruleset, attr, size, flags);
 }
 
-/* rule: struct landlock_path_beneath_attr or struct sys_landlock_net_port_attr, by type */
+/* rule: struct landlock_path_beneath_attr or sys_landlock_net_port_attr, by type */
 static inline int sys_landlock_add_rule(int ruleset_fd, unsigned type, const void *rule,
 					unsigned flags)
 {

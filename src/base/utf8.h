@@ -13,7 +13,7 @@ size_t utf8_char(const char *p, size_t len);
 /* bytes of the maximal ill-formed sequence at p, at least 1: one U+FFFD each */
 size_t utf8_bad(const char *p, size_t len);
 bool utf8_valid(const char *p, size_t len);
-/* the longest prefix of at most `most` bytes that does not split a well-formed character */
+/* the longest prefix of at most `most` bytes that splits no well-formed character */
 size_t utf8_cut(const char *p, size_t len, size_t most);
 
 #endif
