@@ -37,15 +37,17 @@ enum cgroup_controller {
 
 struct cgroup_base {
 	enum cgroup_kind kind;
-	unsigned enabled; /* v2: controllers we switched on in our home, to be switched off */
-	char dir[CGROUP_CONTROLLERS][512]; /* absolute; empty: not used, or one mount holds two */
-	char reason[256];		   /* when NONE: one sentence */
-	char fix[160];			   /* when NONE: one line to type */
+	unsigned
+		enabled; /* v2: controllers we switched on in our home, to be switched off */
+	char dir[CGROUP_CONTROLLERS]
+		[512];    /* absolute; empty: not used, or one mount holds two */
+	char reason[256]; /* when NONE: one sentence */
+	char fix[160];    /* when NONE: one line to type */
 };
 
 struct cgroup_limits {
 	uint64_t memory_bytes; /* 0: no limit */
-	uint32_t pids;	       /* the program's own processes and threads; 0: no limit */
+	uint32_t pids;         /* the program's own processes and threads; 0: no limit */
 	uint32_t cpu_milli;    /* thousandths of one CPU; 0: no quota */
 };
 
@@ -57,7 +59,8 @@ struct cgroup_usage {
 	uint64_t cpu_us;
 	uint64_t memory_peak_kb;
 	uint32_t pids_peak; /* a program that never forks counts 1 */
-	const char *cpu_reason, *memory_reason, *pids_reason; /* static; NULL when known */
+	const char *cpu_reason, *memory_reason,
+		*pids_reason; /* static; NULL when known */
 };
 
 enum cgroup_file {
@@ -149,7 +152,7 @@ void cgroup_unthrottle(struct cgroup_slot *slot);
 void cgroup_kill(const struct cgroup_slot *slot, pid_t worker);
 bool cgroup_empty(const struct cgroup_slot *slot, pid_t worker); /* NONE: true */
 
-uint64_t cgroup_cpu_us(const struct cgroup_slot *slot);	   /* since begin */
+uint64_t cgroup_cpu_us(const struct cgroup_slot *slot);    /* since begin */
 uint64_t cgroup_throttled(const struct cgroup_slot *slot); /* periods since begin */
 void cgroup_usage(const struct cgroup_slot *slot, struct cgroup_usage *out);
 

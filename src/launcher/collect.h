@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * collect.h - what a program left in its output directory, as wire/files.h records
+ *
+ * The reading is done by a short-lived process with the run's own uid and no capability: what
+ * it finds was made by hostile code. It may start only when the run's last process is dead.
+ * The launcher's loop watches out_pid_fd, with a timer at wall_ms + COLLECT_GRACE_MS.
+ */
+#ifndef LAUNCHER_COLLECT_H
+#define LAUNCHER_COLLECT_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+
+#define COLLECT_GRACE_MS 500
+
+struct collect_job {
+	int work_fd;            /* directory or O_PATH, on the run's /work */
+	const char *output_dir; /* below it; plain components */
+	uid_t uid;
+	gid_t gid;
+	uint32_t max_files;
+	uint32_t max_depth; /* of directories, the output directory being 0; 0 means 16 */
+	uint32_t max_entries; /* looked at in all; 0 means 10000 */
+	uint32_t wall_ms;     /* 0 means 1000 */
+	uint64_t max_bytes;   /* of all files together; each file alone too */
+};
+
+/* the descriptors are the caller's; the pid must be given to collect_finish */
+int collect_start(const struct collect_job *job, pid_t *out_pid, int *out_pid_fd,
+		  int *out_mem_fd, struct err *e);
+/* for the deadline, and for a run that nobody waits for any more; collect_finish comes next */
+void collect_kill(int pid_fd);
+/*
+ * When pid_fd is readable: reap, seal. 0: mem_fd may be handed on. -1 with *e: the collector
+ * failed or was killed, and nothing in mem_fd may be used. Neither descriptor is closed.
+ */
+int collect_finish(pid_t pid, int mem_fd, struct err *e);
+
+#endif
