@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: GPL-2.0-only
+#
+# Makefile - all of it, not recursive; `make help` lists the targets
+#
+# Everything is made below $(BUILD). A variant has its own directory there with objects, library,
+# programs and tests: release, clang, test (release with test hooks), asan.
+
+VERSION := 0.1.0
+BUILD ?= build
+DEPS ?= build/deps
+# sources to leave out, for whoever works while another's file does not compile
+SKIP ?=
+
+prefix ?= /usr/local
+exec_prefix ?= $(prefix)
+sbindir ?= $(exec_prefix)/sbin
+datadir ?= $(prefix)/share
+mandir ?= $(datadir)/man
+docdir ?= $(datadir)/doc/sandbox-server
+INSTALL ?= install
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+CLANG ?= clang
+CFLAGS ?= -O2
+WERROR ?= 1
+V ?= 0
+Q := $(if $(filter 0,$(V)),@)
+say = $(if $(filter 0,$(V)),@printf '  %-7s %s\n' $(1) $(2))
+
+ARGS ?=
+FUZZ_SECONDS ?= 60
+TESTS_MUST_RUN ?= 1
+JOBS ?= $(shell nproc)
+export TESTS_MUST_RUN CC MONGOOSE_DIR PARSON_DIR FUZZ_SECONDS
+
+MAKEFLAGS += --no-builtin-rules --no-builtin-variables
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := all
+
+# ---- sources -----------------------------------------------------------------------------------
+
+SRCS := $(filter-out $(SKIP),$(sort $(wildcard src/*.c src/*/*.c)))
+HEADERS := $(sort $(wildcard src/*/*.h))
+POLICIES := $(sort $(wildcard policy/*.json))
+MANUALS := $(sort $(wildcard man/*.[1-8]))
+TEST_C := $(sort $(wildcard tests/*/*.c))
+TEST_H := $(sort $(wildcard tests/*.h tests/*/*.h))
+SCRIPTS := $(sort $(shell git ls-files -co --exclude-standard 2>/dev/null | \
+	while read -r f; do if [ -f "$$f" ] && head -n 1 "$$f" | \
+	grep -qE '^\#! *(/usr)?/bin/(env )?(ba|da)?sh'; then echo "$$f"; fi; done))
+DEPS_FILES := $(addprefix $(DEPS)/,mongoose.c mongoose.h parson.c parson.h)
+
+# ---- flags -------------------------------------------------------------------------------------
+
+MACHINE := $(shell uname -m)
+is_clang = $(findstring clang,$(1))
+
+# The same for mongoose.c and for whoever includes mongoose.h. http/admit.c refuses a body above
+# SANDBOX_MAX_BODY_MB long before MG_MAX_RECV_SIZE; it must only not be lower.
+MG_FLAGS := -DMG_MAX_HTTP_HEADERS=64 -DMG_SOCK_LISTEN_BACKLOG_SIZE=1024 -DMG_DATA_SIZE=64 \
+	-DMG_MAX_RECV_SIZE=1077936128UL
+
+WARN_FLAGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla \
+	-Wformat=2 -Wundef $(if $(filter 1,$(WERROR)),-Werror)
+OUR_FLAGS := -std=gnu17 -D_GNU_SOURCE= -DSANDBOX_VERSION='"$(VERSION)"' -Isrc \
+	-isystem $(DEPS) $(MG_FLAGS)
+
+ifneq ($(filter x86_64 i%86,$(MACHINE)),)
+BRANCH_FLAGS := -fcf-protection=full
+else ifeq ($(MACHINE),aarch64)
+BRANCH_FLAGS := -mbranch-protection=standard
+endif
+# clang 14 wants a long-winded consent for zero; a pattern is as definite
+HARDEN = -fPIE -fstack-protector-strong -fstack-clash-protection -fno-plt $(BRANCH_FLAGS) \
+	-ftrivial-auto-var-init=$(if $(call is_clang,$(1)),pattern,zero) \
+	-ffunction-sections -fdata-sections
+FORTIFY := $(if $(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+HARDEN_LINK := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections -Wl,--as-needed
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
+VARIANTS := release clang test asan
+release_CC = $(CC)
+release_FLAGS = $(CPPFLAGS) $(FORTIFY) $(call HARDEN,$(CC)) $(CFLAGS)
+release_LINK = $(HARDEN_LINK) $(LDFLAGS)
+clang_CC = $(CLANG)
+clang_FLAGS = $(CPPFLAGS) $(FORTIFY) $(call HARDEN,clang) $(CFLAGS)
+clang_LINK = $(HARDEN_LINK) $(LDFLAGS)
+test_CC = $(CC)
+test_FLAGS = $(release_FLAGS) -g -DSANDBOX_TEST_HOOKS
+test_LINK = $(release_LINK)
+asan_CC = $(CC)
+asan_FLAGS = $(CPPFLAGS) -O1 -g -fPIE $(SANITIZE) -DSANDBOX_TEST_HOOKS -DTAP_SECONDS=60
+asan_LINK = -pie $(SANITIZE) $(LDFLAGS)
+LIBS := -lseccomp -lcap
+
+# ---- a variant ---------------------------------------------------------------------------------
+
+# Tests of these folders are programs; other .c files there are linked into each of them.
+C_SUITES := unit policy launcher
+suite_programs = $(patsubst %.c,$(BUILD)/$(1)/%,$(wildcard tests/$(2)/test_*.c))
+suite_shared = $(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c))
+helper_programs = $(patsubst tests/helpers/%.c,$(BUILD)/$(1)/%,$(wildcard tests/helpers/*.c))
+objects = $(patsubst %.c,$(BUILD)/$(1)/%.o,$(filter-out src/main.c,$(SRCS))) \
+	$(addprefix $(BUILD)/$(1)/,policies.o mongoose.o parson.o)
+replay_programs = $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/$(1)/tests/fuzz/replay_%,$(wildcard \
+	tests/fuzz/fuzz_*.c))
+test_programs = $(foreach s,$(C_SUITES),$(call suite_programs,$(1),$(s)))
+
+
+# variant_rules VARIANT
+define variant_rules
+$(BUILD)/$(1)/%.o: %.c $(BUILD)/$(1)/flags $(DEPS_FILES) | deps
+	$$(call say,CC,$$@)
+	@mkdir -p $$(@D)
+	$$Q$$($(1)_CC) $$(OUR_FLAGS) $$(WARN_FLAGS) $$($(1)_FLAGS) -MMD -MP -c -o $$@ $$<
+
+$(BUILD)/$(1)/policies.o: $(BUILD)/policies.c src/config/embedded.h $(BUILD)/$(1)/flags | deps
+	$$(call say,CC,$$@)
+	$$Q$$($(1)_CC) $$(OUR_FLAGS) $$($(1)_FLAGS) -c -o $$@ $$<
+
+$(BUILD)/$(1)/mongoose.o $(BUILD)/$(1)/parson.o: $(BUILD)/$(1)/%.o: $(DEPS)/%.c \
+		$(DEPS_FILES) $(BUILD)/$(1)/flags | deps
+	$$(call say,CC,$$@)
+	$$Q$$($(1)_CC) -std=gnu17 -I$(DEPS) $$(MG_FLAGS) -w $$($(1)_FLAGS) -c -o $$@ $$<
+
+$(BUILD)/$(1)/product.a: $(call objects,$(1))
+	$$(call say,AR,$$@)
+	@rm -f $$@
+	$$Q ar -rcs $$@ $$^
+
+$(BUILD)/$(1)/sandbox-server: $(BUILD)/$(1)/src/main.o $(BUILD)/$(1)/product.a
+	$$(call say,LINK,$$@)
+	$$Q$$($(1)_CC) $$($(1)_FLAGS) $$($(1)_LINK) -o $$@ $$^ $$(LIBS)
+
+$(BUILD)/$(1)/tests/%.o: tests/%.c $(BUILD)/$(1)/flags | deps
+	$$(call say,CC,$$@)
+	@mkdir -p $$(@D)
+	$$Q$$($(1)_CC) $$(OUR_FLAGS) -Itests $$(WARN_FLAGS) $$($(1)_FLAGS) -MMD -MP -c -o $$@ $$<
+
+$(foreach s,$(C_SUITES),$(foreach p,$(call suite_programs,$(1),$(s)),
+$(p): $(p).o $(patsubst %.c,$(BUILD)/$(1)/%.o,$(call suite_shared,$(s)))
+))
+$(call test_programs,$(1)): $(BUILD)/$(1)/product.a
+	$$(call say,LINK,$$@)
+	$$Q$$($(1)_CC) $$($(1)_FLAGS) $$($(1)_LINK) -o $$@ $$(filter %.o,$$^) \
+		$(BUILD)/$(1)/product.a $$(LIBS)
+
+# what a test runs inside a sandbox: static, and never sanitized
+$(call helper_programs,$(1)): $(BUILD)/$(1)/%: tests/helpers/%.c $(BUILD)/$(1)/flags | deps
+	$$(call say,HELPER,$$@)
+	$$Q$(CC) $$(OUR_FLAGS) $$(WARN_FLAGS) -O2 -static -o $$@ $$<
+
+$(BUILD)/$(1)/flags: FORCE
+	@mkdir -p $$(@D)
+	@printf '%s\n' '$$($(1)_CC) $$(subst ','\'',$$(OUR_FLAGS)) $$(WARN_FLAGS) $$($(1)_FLAGS)' \
+		'$$($(1)_LINK) $$(SRCS)' >$$@.new
+	@cmp -s $$@.new $$@ && rm -f $$@.new || mv -f $$@.new $$@
+
+-include $$(patsubst %.c,$(BUILD)/$(1)/%.d,$(SRCS) $(TEST_C))
+endef
+$(foreach v,$(VARIANTS),$(eval $(call variant_rules,$(v))))
+
+$(BUILD)/policies.c: $(POLICIES) $(wildcard policy) src/setup/embed.sh
+	@mkdir -p $(@D)
+	$Qsrc/setup/embed.sh $(POLICIES) >$@
+
+# ---- targets -----------------------------------------------------------------------------------
+
+.PHONY: all run deps clang test asan fuzz bench lint lint-checks test-vm test-image image \
+	install uninstall ci format clean distclean help FORCE \
+	test-unit test-policy test-corpus test-launcher test-api test-attack \
+	test-packages lint-packages fuzz-packages vm-packages image-packages
+
+all: $(BUILD)/release/sandbox-server ## the hardened binary, build/release/sandbox-server
+
+run: all ## set up, build, and serve on loopback:8080 (ARGS= are passed on)
+	@src/setup/packages.sh run
+	@exec $(BUILD)/release/sandbox-server serve $(ARGS)
+
+deps: ## what the build needs: packages, and mongoose and parson into build/deps
+	@src/setup/packages.sh build
+	@src/setup/deps.sh $(DEPS)
+
+$(DEPS_FILES): | deps ;
+
+clang: $(BUILD)/clang/sandbox-server ## the same binary by clang
+
+# tests/run knows the suites' folders; what it needs built differs by suite
+SUITES := unit policy corpus launcher api attack
+ASAN_SUITES := unit corpus launcher api
+server_tests = $(BUILD)/$(1)/sandbox-server $(call helper_programs,$(1))
+built_for = $(call server_tests,$(1)) $(call test_programs,$(1)) $(call replay_programs,$(1))
+
+test: $(call built_for,test) | test-packages ## every test; each suite also as test-NAME
+	@tests/run $(BUILD)/test $(SUITES)
+
+test-unit: $(call suite_programs,test,unit)
+test-policy: $(call suite_programs,test,policy)
+test-corpus: $(call replay_programs,test)
+test-launcher: $(call suite_programs,test,launcher) $(call server_tests,test)
+test-api test-attack: $(call server_tests,test)
+$(addprefix test-,$(SUITES)): test-%: | test-packages
+	@tests/run $(BUILD)/test $*
+
+asan: $(call built_for,asan) | test-packages ## unit, launcher and api tests under sanitizers
+	@tests/run $(BUILD)/asan $(ASAN_SUITES)
+
+test-packages lint-packages fuzz-packages vm-packages image-packages: %-packages:
+	@src/setup/packages.sh build $*
+
+test-vm: $(call built_for,test) | test-packages vm-packages ## the tests that need a kernel of their own
+	@tests/vm/run $(BUILD)/test
+
+test-image: | image-packages ## build the container image and test it
+	@tests/image/run
+
+image: | image-packages ## the container image
+	buildah build --layers -t sandbox-server -f Containerfile .
+
+fuzz: $(FUZZERS) ## each fuzz harness for FUZZ_SECONDS, new inputs in build/fuzz
+	@for f in $(FUZZERS); do tests/fuzz/run "$$f" || exit 1; done
+
+bench: all ## measure; numbers to build/bench.json
+	@tests/bench/run $(BUILD)/release/sandbox-server $(BUILD)/bench.json
+
+ci: ## lint, both compilers, tests, sanitizers
+	@$(MAKE) lint
+	@$(MAKE) -j$(JOBS) all clang
+	@$(MAKE) -j$(JOBS) test
+	@$(MAKE) -j$(JOBS) asan
+
+install: all ## honours DESTDIR, prefix, sbindir, mandir, datadir, docdir
+	$(INSTALL) -d $(DESTDIR)$(sbindir) $(DESTDIR)$(datadir)/sandbox-server/policy \
+		$(DESTDIR)$(docdir)
+	$(INSTALL) -m 755 $(BUILD)/release/sandbox-server $(DESTDIR)$(sbindir)/
+	$(INSTALL) -m 644 LICENSE $(DESTDIR)$(docdir)/
+	for f in $(POLICIES); do \
+		$(INSTALL) -m 644 "$$f" $(DESTDIR)$(datadir)/sandbox-server/policy/ || exit 1; done
+	for f in $(MANUALS); do d=$(DESTDIR)$(mandir)/man$${f##*.}; \
+		$(INSTALL) -d "$$d" && $(INSTALL) -m 644 "$$f" "$$d/" || exit 1; done
+
+uninstall: ## take away what install put there
+	rm -f $(DESTDIR)$(sbindir)/sandbox-server
+	rm -f $(foreach f,$(MANUALS),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $(f)))/$(notdir $(f)))
+	rm -rf $(DESTDIR)$(datadir)/sandbox-server $(DESTDIR)$(docdir)
+
+clean: ## everything built; build/deps stays
+	rm -rf $(filter-out $(DEPS),$(wildcard $(BUILD)/*))
+
+distclean: ## build/deps too
+	rm -rf $(BUILD) $(DEPS)
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | sort | expand -t 14
+
+FORCE: ;
