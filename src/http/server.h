@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * server.h - the HTTP front: connections in, jobs out, answers back
+ *
+ * Start: http_listen(), http_server_new(), jobs_new() with http_server_observer(), then
+ * http_server_set_jobs(). Until it has jobs the server answers 503. End: http_server_drain()
+ * and jobs_drain(); when both are idle http_server_free() first, jobs_free() afterwards.
+ */
+#ifndef HTTP_SERVER_H
+#define HTTP_SERVER_H
+
+#include <stdbool.h>
+
+struct artifacts;
+struct err;
+struct http_server;
+struct job_observer;
+struct jobs;
+struct loop;
+struct modes;
+struct settings;
+
+/*
+ * A bound, listening socket: non-blocking, close-on-exec. The address is an IPv4 or IPv6
+ * literal, with or without brackets; port 0 is any free one. Returns the fd.
+ */
+int http_listen(const char *address, unsigned port, struct err *e);
+/* the port a listening socket is bound to; 0 when there is none */
+unsigned http_listen_port(int listen_fd);
+
+/*
+ * listen_fd: bound and listening, taken over, also on failure. Loop, settings and modes
+ * outlive the server. Raises the soft limit of descriptors to the hard one and ignores
+ * SIGPIPE. One server a process: mongoose's log has one sink.
+ */
+struct http_server *http_server_new(struct loop *l, const struct settings *s,
+				    const struct modes *m, int listen_fd, struct err *e);
+void http_server_free(struct http_server *h);
+/* what jobs_new() wants; lives as long as the server */
+const struct job_observer *http_server_observer(struct http_server *h);
+void http_server_set_jobs(struct http_server *h, struct jobs *j);
+/* a: NULL when runs are not stored; state_note: NULL, or why the state directory is off */
+void http_server_set_artifacts(struct http_server *h, struct artifacts *a,
+			       const char *state_note);
+unsigned http_server_port(const struct http_server *h);
+
+/*
+ * After SIGTERM: probes are still answered (503 draining), POST /execute is refused with 503
+ * `draining`, every answer ends its connection, idle connections are closed.
+ */
+void http_server_drain(struct http_server *h);
+/* nobody waits for an answer and nothing is unsent */
+bool http_server_idle(const struct http_server *h);
+
+#endif
