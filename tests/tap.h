@@ -2,9 +2,8 @@
 /*
  * tap.h - tests as sentences, TAP as output; include it once in a test program
  *
- * It brings main(). Each TEST runs in a process and a group of its own and is killed after
- * TAP_SECONDS. What a test prints goes to stderr, since stdout is for TAP. An argument runs
- * only the tests whose name has it in it.
+ * It brings main(). Each TEST runs in a process and a group of its own, TAP_SECONDS at
+ * most, with its stdout on stderr. An argument picks tests by a part of their names.
  */
 #pragma once
 
@@ -17,7 +16,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #ifndef TAP_SECONDS
 #define TAP_SECONDS 10
 #endif
@@ -42,7 +40,6 @@ static char *tap_skipped; /* shared with the test's process: why it did not run 
 
 /* The first CHECK that does not hold ends its test; errno is shown as it was found. */
 #define CHECK(cond) ((cond) ? (void)0 : tap_fail(__FILE__, __LINE__, #cond))
-#define SKIP(reason) tap_skip(reason) /* a failure where TESTS_MUST_RUN is 1 */
 
 static inline _Noreturn void tap_fail(const char *file, int line, const char *what)
 {
@@ -50,8 +47,8 @@ static inline _Noreturn void tap_fail(const char *file, int line, const char *wh
 	_exit(1);
 }
 
-static inline _Noreturn void tap_skip(const char *reason)
-{
+static inline _Noreturn void SKIP(const char *reason)
+{ /* a failure where TESTS_MUST_RUN is 1 */
 	snprintf(tap_skipped, 256, "%s", reason);
 	_exit(0);
 }

@@ -2,7 +2,8 @@
 /*
  * embedded.h - the files of policy/ inside the binary, so that one file runs anywhere
  *
- * The build writes the table (src/setup/embed.sh), sorted by name. A name is the file's without
+ * The build writes the table (src/setup/embed.sh), sorted by name. A name is the file's
+ * without
  * ".json"; a text is the file's bytes and a NUL that len does not count.
  */
 #ifndef CONFIG_EMBEDDED_H

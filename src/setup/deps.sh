@@ -60,7 +60,7 @@ check_version() {
 	v=$(version_of "$2")
 	lower=$(printf '%s\n' "$oldest_mongoose" "${v:-0}" | sort -V | head -n 1)
 	[ "$lower" = "$oldest_mongoose" ] ||
-		die "mongoose ${v:-of unknown version} is too old: $oldest_mongoose or later is needed"
+		die "mongoose ${v:-of no version} is too old: $oldest_mongoose or later is needed"
 }
 
 # stage LIBRARY ORIGIN SOURCE_C SOURCE_H: into the work directory, with their lines for the lock
@@ -109,7 +109,7 @@ mirrors_of_this_machine() { # print-uris works without downloaded lists and as a
 prepare_apt() {
 	for c in apt-get apt-config dpkg-deb tar gzip; do
 		command -v $c >/dev/null 2>&1 ||
-			die "$c not found: set MONGOOSE_DIR and PARSON_DIR to directories with the sources"
+			die "$c not found: set MONGOOSE_DIR and PARSON_DIR to where the sources are"
 	done
 	ID='' ID_LIKE='' VERSION_CODENAME=''
 	# shellcheck source=/dev/null
@@ -123,7 +123,8 @@ prepare_apt() {
 	signed=
 	[ ! -r "$keyring" ] || signed="[signed-by=$keyring]"
 	mirrors=$(mirrors_of_this_machine)
-	[ -n "$mirrors" ] || die "apt has no archive configured: set MONGOOSE_DIR and PARSON_DIR instead"
+	[ -n "$mirrors" ] ||
+		die "apt has no archive configured: set MONGOOSE_DIR and PARSON_DIR instead"
 	mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/parts"
 	: >"$work/status"
 	write_apt_conf >"$work/apt.conf"
@@ -133,7 +134,7 @@ prepare_apt() {
 # checked: a frozen mirror is as good as any for files whose hash is known.
 write_apt_conf() {
 	apt-config dump 2>/dev/null |
-		grep -E '^Acquire::(http|https|ftp|socks|tor|Proxy|Max-|ForceIPv|Send-URI|By-Hash)' || :
+		grep -E '^Acquire::(http|https|ftp|tor|Proxy|Max-|ForceIPv|Send-URI|By-Hash)' || :
 	cat <<-CONF
 		Dir::State "$work";
 		Dir::State::lists "$work/lists";

@@ -95,10 +95,13 @@ apt() {
 		echo "status $status"
 	} | awk '
 		/^status / { code = $2 }
-		/^(Setting up|Hit:|Get:)/ { sub(/ \.\.\.$/, ""); print "setup:   " $0 > "/dev/stderr" }
-		/^(E|W|Err|N): / || /^E:/ { last = $0 }
-		END { if (code && last) print "setup: apt-get said: " last > "/dev/stderr"
-		      exit code }'
+		/^(Setting up|Get:)/ { print "setup:   " $1, $2, $3, $4, $5 > "/dev/stderr" }
+		/^E: / { error = $0 }
+		END {
+			if (code && error)
+				print "setup: apt-get says " error > "/dev/stderr"
+			exit code
+		}'
 }
 
 [ $# -gt 0 ] || die "usage: packages.sh GROUP..."

@@ -2,8 +2,8 @@
 /*
  * test_tap.c - the test tool itself: a failure must be seen as one
  *
- * Each case runs this program again with TAP_SAMPLE set, in which the sample_* tests do what
- * their names say; without it they only pass.
+ * Each case runs this program again with TAP_SAMPLE set, in which the sample_* tests do
+ * what their names say; without it they only pass.
  */
 #define TAP_SECONDS (getenv("TAP_SAMPLE") ? 1 : 10)
 #include <fcntl.h>
