@@ -2,16 +2,15 @@
 /*
  * cgroup.h - make, limit, read, kill, remove; one face, two kernels
  *
- * The supervisor claims a base once and releases it at the end; the base is flat, so that it
- * travels to the launcher in a memfd. The launcher makes one slot per worker below it.
+ * The supervisor claims a base once and releases it at the end; the base is flat, so that
+ * it travels to the launcher in a memfd. The launcher makes one slot per worker below it.
  *
- *	v1:  base/slot-N             in every controller: the worker, and the runs it clones
- *	v2:  base/control            supervisor, server, launcher
- *	     base/slot-N/worker      the worker
- *	     base/slot-N/run         one run, born there by CLONE_INTO_CGROUP; fresh each time
+ *	v1:  base/slot-N             in every controller: the worker, and the runs it
+ *clones v2:  base/control            supervisor, server, launcher base/slot-N/worker the
+ *worker base/slot-N/run         one run, born there by CLONE_INTO_CGROUP; fresh each time
  *
- * Where nothing can be claimed the kind is CGROUP_NONE, and everything below still works: it
- * limits nothing, kills nothing, and every number is unknown.
+ * Where nothing can be claimed the kind is CGROUP_NONE, and everything below still works:
+ * it limits nothing, kills nothing, and every number is unknown.
  */
 #ifndef LAUNCHER_CGROUP_H
 #define LAUNCHER_CGROUP_H
@@ -37,12 +36,12 @@ enum cgroup_controller {
 
 struct cgroup_base {
 	enum cgroup_kind kind;
-	unsigned
-		enabled; /* v2: controllers we switched on in our home, to be switched off */
-	char dir[CGROUP_CONTROLLERS]
-		[512];    /* absolute; empty: not used, or one mount holds two */
+	unsigned enabled; /* v2: what we switched on in our home, to be switched off */
+	/* absolute; empty: not used. Two are equal where one mount has both controllers
+	 */
+	char dir[CGROUP_CONTROLLERS][512];
 	char reason[256]; /* when NONE: one sentence */
-	char fix[160];    /* when NONE: one line to type */
+	char fix[160];    /* when NONE: one line to type or to set */
 };
 
 struct cgroup_limits {
@@ -64,7 +63,6 @@ struct cgroup_usage {
 };
 
 enum cgroup_file {
-	CGROUP_FILE_PROCS,
 	CGROUP_FILE_OOM,
 	CGROUP_FILE_CPU_TIME,
 	CGROUP_FILE_CPU_STAT,
@@ -92,58 +90,61 @@ struct cgroup_slot {
 	int file_fd[CGROUP_FILES];
 	int oom_fd;
 	struct cgroup_limits set;
-	bool set_valid, unthrottled;
+	bool set_valid, used, oom_woke;
 	struct cgroup_counters begin;
 };
 
-/* --- supervisor -------------------------------------------------------------------------- */
+/* In the supervisor. */
 
 /*
  * Once, before anything is forked: a directory of our own below our present cgroup, found
- * writable by writing. On v2 the calling process moves into its leaf. NONE is an answer, not a
- * failure, and leaves nothing behind.
+ * writable by writing. On v2 the calling process moves into its leaf. NONE is an answer,
+ * not a failure, and leaves nothing behind.
  */
 enum cgroup_kind cgroup_claim(struct cgroup_base *out);
-/* kill and remove everything below the base, move back to where we came from; up to 2 s */
+/* kill and remove everything below the base, move back where we came from; up to 2 s */
 void cgroup_release(struct cgroup_base *base);
 
-/* --- launcher, at start ------------------------------------------------------------------ */
+/* In the launcher, at its start. */
 
 /*
- * Remove what dead owners left beside our base, and slot-* below it; whatever still runs in
- * them is killed. Up to 2 s. Returns how many directories went.
+ * Remove what dead owners left beside our base, and slot-* below it; whatever still runs
+ * in them is killed. Up to 2 s. Returns how many directories went.
  */
 int cgroup_sweep(const struct cgroup_base *base);
 
-/* --- launcher, per slot ------------------------------------------------------------------ */
+/* In the launcher, per slot. */
 
 /* base must outlive the slot. uid is the worker's: it is allowed to clone into run */
 int cgroup_slot_make(const struct cgroup_base *base, unsigned n, uid_t uid,
 		     struct cgroup_slot *out, struct err *e);
 /* the calling process (the worker, with the launcher's rights still) moves in */
 int cgroup_slot_join(const struct cgroup_slot *slot);
-/* the worker must be dead; also takes a zeroed or half-made slot. 0, or -1: still busy */
+/*
+ * Kills whatever is in it, the worker too, and removes it without waiting. 0, or -1 with
+ * errno EBUSY: call again in a moment. Also takes a zeroed or half-made slot.
+ */
 int cgroup_slot_remove(struct cgroup_slot *slot);
 
-/* --- launcher, per run ------------------------------------------------------------------- */
+/* In the launcher, per run. */
 
 /* set what differs from what is set, remember the counters; before the run is cloned */
 int cgroup_run_begin(struct cgroup_slot *slot, const struct cgroup_limits *limits,
 		     struct err *e);
-/* other limits for a run that waits in the slot already; the counters begin anew */
+/* other limits for a sandbox that was waiting; its CPU time begins anew */
 int cgroup_run_limit(struct cgroup_slot *slot, const struct cgroup_limits *limits,
 		     struct err *e);
-/* directory for CLONE_INTO_CGROUP, from begin to end; -1: the run is born in the right place */
+/* directory for CLONE_INTO_CGROUP, from begin to end; -1: clone without it */
 int cgroup_run_fd(const struct cgroup_slot *slot);
 /*
- * After the last process is dead and everything was read: makes the next run's place. -1 with
- * errno (EBUSY: somebody lives there still): the slot is odd, remove and make it again.
+ * After the last process is dead and everything was read: makes the next run's place. -1
+ * with errno (EBUSY: somebody lives there still): the slot is odd, make it again.
  */
 int cgroup_run_end(struct cgroup_slot *slot);
 
 /* the same descriptor for the slot's whole life, for epoll with *out_events; -1: none */
 int cgroup_oom_fd(const struct cgroup_slot *slot, uint32_t *out_events);
-/* after that descriptor woke, or at the end: was anything killed since begin. Quiets it too */
+/* when that descriptor woke, and at the end: did memory run out since begin. Quiets it */
 bool cgroup_oom_seen(struct cgroup_slot *slot);
 
 /* lift the CPU quota, since a throttled tree dies slowly; begin puts it back */
@@ -152,8 +153,10 @@ void cgroup_unthrottle(struct cgroup_slot *slot);
 void cgroup_kill(const struct cgroup_slot *slot, pid_t worker);
 bool cgroup_empty(const struct cgroup_slot *slot, pid_t worker); /* NONE: true */
 
-uint64_t cgroup_cpu_us(const struct cgroup_slot *slot);    /* since begin */
-uint64_t cgroup_throttled(const struct cgroup_slot *slot); /* periods since begin */
+/* since begin; unknown: CGROUP_UNKNOWN64 */
+uint64_t cgroup_cpu_us(const struct cgroup_slot *slot);
+/* periods in which the quota stopped the run, since begin */
+uint64_t cgroup_throttled(const struct cgroup_slot *slot);
 void cgroup_usage(const struct cgroup_slot *slot, struct cgroup_usage *out);
 
 #endif

@@ -2,8 +2,9 @@
 /*
  * collect.h - what a program left in its output directory, as wire/files.h records
  *
- * The reading is done by a short-lived process with the run's own uid and no capability: what
- * it finds was made by hostile code. It may start only when the run's last process is dead.
+ * The reading is done by a short-lived process with the run's own uid and no capability:
+ * what it finds was made by hostile code. It may start only when the run's last process is
+ * dead, since nobody may change the tree under it.
  * The launcher's loop watches out_pid_fd, with a timer at wall_ms + COLLECT_GRACE_MS.
  */
 #ifndef LAUNCHER_COLLECT_H
@@ -31,11 +32,11 @@ struct collect_job {
 /* the descriptors are the caller's; the pid must be given to collect_finish */
 int collect_start(const struct collect_job *job, pid_t *out_pid, int *out_pid_fd,
 		  int *out_mem_fd, struct err *e);
-/* for the deadline, and for a run that nobody waits for any more; collect_finish comes next */
+/* at the deadline, or when nobody wants the files any more; collect_finish comes next */
 void collect_kill(int pid_fd);
 /*
- * When pid_fd is readable: reap, seal. 0: mem_fd may be handed on. -1 with *e: the collector
- * failed or was killed, and nothing in mem_fd may be used. Neither descriptor is closed.
+ * When pid_fd is readable: reap, seal. 0: mem_fd may be handed on. -1 with *e: the
+ * collector failed or was killed, and mem_fd is worthless. Neither descriptor is closed.
  */
 int collect_finish(pid_t pid, int mem_fd, struct err *e);
 
