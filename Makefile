@@ -3,7 +3,7 @@
 # Makefile - all of it, not recursive; `make help` lists the targets
 #
 # Everything is made below $(BUILD). A variant has its own directory there with objects, library,
-# programs and tests: release, clang, test (release with test hooks), asan.
+# programs and tests: release, clang, test (release with test hooks), asan, fuzz.
 
 VERSION := 0.1.0
 BUILD ?= build
@@ -81,7 +81,7 @@ FORTIFY := $(if $(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 HARDEN_LINK := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections -Wl,--as-needed
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
-VARIANTS := release clang test asan
+VARIANTS := release clang test asan fuzz
 release_CC = $(CC)
 release_FLAGS = $(CPPFLAGS) $(FORTIFY) $(call HARDEN,$(CC)) $(CFLAGS)
 release_LINK = $(HARDEN_LINK) $(LDFLAGS)
@@ -94,6 +94,10 @@ test_LINK = $(release_LINK)
 asan_CC = $(CC)
 asan_FLAGS = $(CPPFLAGS) -O1 -g -fPIE $(SANITIZE) -DSANDBOX_TEST_HOOKS -DTAP_SECONDS=60
 asan_LINK = -pie $(SANITIZE) $(LDFLAGS)
+fuzz_CC = $(CLANG)
+fuzz_FLAGS = $(subst =address,=fuzzer-no-link$(comma)address,$(asan_FLAGS))
+fuzz_LINK = $(asan_LINK)
+comma := ,
 LIBS := -lseccomp -lcap
 
 # ---- a variant ---------------------------------------------------------------------------------
@@ -148,6 +152,12 @@ $(call test_programs,$(1)): $(BUILD)/$(1)/product.a
 	$$Q$$($(1)_CC) $$($(1)_FLAGS) $$($(1)_LINK) -o $$@ $$(filter %.o,$$^) \
 		$(BUILD)/$(1)/product.a $$(LIBS)
 
+$(call replay_programs,$(1)): $(BUILD)/$(1)/tests/fuzz/replay_%: \
+		$(BUILD)/$(1)/tests/fuzz/fuzz_%.o $(BUILD)/$(1)/tests/fuzz/replay.o \
+		$(BUILD)/$(1)/product.a
+	$$(call say,LINK,$$@)
+	$$Q$$($(1)_CC) $$($(1)_FLAGS) $$($(1)_LINK) -o $$@ $$^ $$(LIBS)
+
 # what a test runs inside a sandbox: static, and never sanitized
 $(call helper_programs,$(1)): $(BUILD)/$(1)/%: tests/helpers/%.c $(BUILD)/$(1)/flags | deps
 	$$(call say,HELPER,$$@)
@@ -172,6 +182,7 @@ $(BUILD)/policies.c: $(POLICIES) $(wildcard policy) src/setup/embed.sh
 .PHONY: all run deps clang test asan fuzz bench lint lint-checks test-vm test-image image \
 	install uninstall ci format clean distclean help FORCE \
 	test-unit test-policy test-corpus test-launcher test-api test-attack \
+	$(addprefix lint-,$(LINT_CHECKS)) \
 	test-packages lint-packages fuzz-packages vm-packages image-packages
 
 all: $(BUILD)/release/sandbox-server ## the hardened binary, build/release/sandbox-server
@@ -220,11 +231,85 @@ test-image: | image-packages ## build the container image and test it
 image: | image-packages ## the container image
 	buildah build --layers -t sandbox-server -f Containerfile .
 
-fuzz: $(FUZZERS) ## each fuzz harness for FUZZ_SECONDS, new inputs in build/fuzz
-	@for f in $(FUZZERS); do tests/fuzz/run "$$f" || exit 1; done
+FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/fuzz/fuzz_%,$(wildcard tests/fuzz/fuzz_*.c))
+$(FUZZERS): $(BUILD)/fuzz/fuzz_%: $(BUILD)/fuzz/tests/fuzz/fuzz_%.o $(BUILD)/fuzz/product.a
+	$(call say,LINK,$@)
+	$Q$(fuzz_CC) $(fuzz_FLAGS) -fsanitize=fuzzer $(fuzz_LINK) -o $@ $^ $(LIBS)
+
+fuzz: $(FUZZERS) | fuzz-packages ## each fuzz harness for FUZZ_SECONDS, new inputs in build/fuzz
+	@for f in $(FUZZERS); do \
+		name=$${f##*/fuzz_}; new=$(BUILD)/fuzz/corpus/$$name; old=tests/fuzz/corpus/$$name; \
+		mkdir -p "$$new"; [ -d "$$old" ] || old=; echo "== $$name"; \
+		"$$f" -max_total_time=$(FUZZ_SECONDS) -timeout=10 -print_final_stats=1 \
+			-artifact_prefix=$(BUILD)/fuzz/$$name- "$$new" $$old || exit 1; \
+	done
 
 bench: all ## measure; numbers to build/bench.json
 	@tests/bench/run $(BUILD)/release/sandbox-server $(BUILD)/bench.json
+
+# ---- lint
+
+LINT_CHECKS := format tidy analyzer cppcheck shell man layers banned child_symbols manual hosts \
+	selftest
+OUR_C := $(SRCS) $(HEADERS) $(TEST_C) $(TEST_H)
+LINT_CC ?= gcc
+LINT_FLAGS := -DSANDBOX_TEST_HOOKS
+stamps = $(patsubst %.c,$(BUILD)/lint/%.$(1),$(SRCS))
+
+lint: ## format, clang-tidy, gcc -fanalyzer, cppcheck, shellcheck, mandoc and tests/lint
+	@$(MAKE) --no-print-directory -k -j$(JOBS) lint-checks
+	@echo 'lint: nothing found'
+
+lint-checks: $(addprefix lint-,$(LINT_CHECKS))
+$(addprefix lint-,$(LINT_CHECKS)): | lint-packages
+
+lint-format:
+	$(call say,LINT,format)
+	$Qclang-format --dry-run -Werror $(OUR_C)
+
+lint-tidy: $(call stamps,tidy)
+$(call stamps,tidy): $(BUILD)/lint/%.tidy: %.c $(HEADERS) .clang-tidy $(DEPS_FILES) | lint-packages
+	$(call say,TIDY,$<)
+	@mkdir -p $(@D)
+	$Qclang-tidy --quiet $< -- $(OUR_FLAGS) $(LINT_FLAGS) >$@.out 2>/dev/null || \
+		{ cat $@.out; exit 1; }
+	@mv $@.out $@
+
+# at -O0: what the optimizer does to loops, gcc 12's analyzer takes for leaks
+lint-analyzer: $(call stamps,analyzer)
+$(call stamps,analyzer): $(BUILD)/lint/%.analyzer: %.c $(HEADERS) $(DEPS_FILES) | lint-packages
+	$(call say,ANALYZE,$<)
+	@mkdir -p $(@D)
+	$Q$(LINT_CC) -O0 -fanalyzer -Werror $(OUR_FLAGS) $(WARN_FLAGS) $(LINT_FLAGS) -c -o $@ $<
+
+lint-cppcheck:
+	$(call say,LINT,cppcheck)
+	@mkdir -p $(BUILD)/lint/cppcheck
+	$Qcppcheck --quiet --std=c11 --language=c -j$(JOBS) --error-exitcode=1 --inline-suppr \
+		--enable=warning,performance,portability --suppress=missingIncludeSystem \
+		--suppress=unknownMacro --cppcheck-build-dir=$(BUILD)/lint/cppcheck \
+		-D__linux__ -D__$(MACHINE)__ -D_GNU_SOURCE -DSANDBOX_VERSION='""' -Isrc $(SRCS)
+
+lint-shell:
+	$(call say,LINT,shellcheck)
+	$Qshellcheck $(SCRIPTS)
+
+lint-man:
+	$(call say,LINT,mandoc)
+	$Q$(if $(MANUALS),mandoc -T lint -W warning $(MANUALS))
+
+lint-child_symbols: $(call objects,release)
+	$(call say,LINT,child_symbols)
+	$Qtests/lint/child_symbols $(BUILD)/release/src
+
+lint-layers lint-banned lint-manual lint-hosts lint-selftest: lint-%:
+	$(call say,LINT,$*)
+	$Qtests/lint/$*
+
+format: | lint-packages ## put all sources into the form of .clang-format
+	clang-format -i $(OUR_C)
+
+# ---- and the rest
 
 ci: ## lint, both compilers, tests, sanitizers
 	@$(MAKE) lint
