@@ -17,7 +17,8 @@ int fs_write_at(int dir_fd, const char *name, const char *text);
 /* a new file, complete or not there: temporary name, write, fsync, rename; mode 0600 */
 int fs_create_whole(int dir_fd, const char *name, const void *bytes, size_t len);
 int fs_write_all(int fd, const void *bytes, size_t len);
-/* mkdir -p; every component is opened beneath dir_fd, following no link; returns an fd */
+/* mkdir -p; no component may be a link or ".."; from the root only with AT_FDCWD; returns
+ * an fd of the last directory */
 int fs_make_path(int dir_fd, const char *path, mode_t mode);
 /* open beneath dir_fd: no links, no .., no other mounts (openat2); flags as open */
 int fs_open_beneath(int dir_fd, const char *path, int flags, mode_t mode);
