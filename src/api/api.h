@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * api.h - the wire formats of clients; no sockets
+ */
+#ifndef API_API_H
+#define API_API_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "job/job.h"
+
+/* POST /execute: body to request, every field checked; *e names the field. out is safe to
+ * request_done() either way */
+int request_parse(const char *body, size_t len, const struct settings *s,
+		  const struct modes *m, struct run_request *out, struct err *e);
+
+/* the result object of POST /execute, one JSON object without a newline */
+int reply_result(struct buf *out, const struct result *r);
+/* the same without files_produced: for stored runs */
+int reply_result_stored(struct buf *out, const struct result *r);
+/* {"error":"...","code":"..."}; for ERR_OURS with code "internal_error" the request's id
+ * instead of the text, which is for the log */
+int reply_error(struct buf *out, const struct err *e, const char *request_id);
+/* {"text":"..."} for one piece of live output */
+int reply_output(struct buf *out, const char *text, size_t len);
+
+struct health {
+	const struct modes *modes;
+	const struct settings *settings;
+	const struct report *report; /* may be NULL */
+	unsigned running;
+	bool draining;
+	unsigned long uptime_sec;
+	const char *state_note; /* NULL, or why the state directory is off */
+};
+int reply_health(struct buf *out, const struct health *h);
+int reply_isolation(struct buf *out, const struct report *r);
+
+#endif

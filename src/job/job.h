@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * job.h - a run as the server sees it: asked for, admitted, watched, answered
+ *
+ *	queue.c    admit now, queue, or refuse as busy
+ *	job.c      one run's life: its states, and how it ends
+ *	prepare.c  settings + mode + request to a plan and an input memfd
+ *	client.c   the server's end of the launcher's socket
+ *	streams.c  the pipes: stdin written, stdout and stderr read as they come
+ *	capture.c  what is kept of a stream: cut at the cap
+ *	result.c   verdict, exit code, message, files
+ *
+ * A job knows who asked by a number (a connection id), never by pointer: connections die
+ * first.
+ */
+#ifndef JOB_JOB_H
+#define JOB_JOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "wire/plan.h"
+#include "wire/report.h"
+
+struct loop;
+struct mode;
+struct modes;
+struct settings;
+
+struct run_file {
+	char *name;
+	struct buf data;
+};
+
+/* what a client asked for; strings are owned. api/request.c fills it (http the two ids),
+ * request_done() ends it, also a zeroed or half-filled one */
+struct run_request {
+	const struct mode *mode;
+	unsigned row;
+	struct buf code;
+	struct buf stdin_text;
+	struct run_file *files;
+	size_t file_count;
+	char **args;          /* NULL-terminated */
+	char **env;           /* "NAME=value", NULL-terminated */
+	struct limits limits; /* clamped by api/request.c through job_limits() */
+	char request_id[64];
+	char traceparent[64]; /* "" when there is none */
+};
+void request_done(struct run_request *r);
+
+/* one stream's bytes, cut at the cap while they are read */
+struct capture {
+	struct buf kept;
+	size_t cap_bytes;
+	uint64_t seen_bytes;
+	bool truncated;
+};
+
+struct skipped_file {
+	char *name;
+	char *reason;
+};
+struct produced_file {
+	char *name;
+	const char *bytes; /* in the mapped files memfd */
+	size_t len;
+};
+
+/* complete when the observer sees it; freed afterwards */
+struct result {
+	const struct mode *mode;
+	struct outcome outcome;
+	struct limits limits; /* in force */
+	/* as clients see it: -1 timeout, 128+N signal, 137 out of memory */
+	int exit_code;
+	char message[128]; /* "" when the program ended by itself with an exit code */
+	struct capture out;
+	struct capture err; /* message already appended as its last line */
+	struct produced_file *files;
+	size_t file_count;
+	struct skipped_file *skipped;
+	size_t skipped_count;
+	uint32_t level; /* enum isolation_level */
+	/* what was asked for, for stored runs: code, env and the ids; the rest is gone */
+	const struct run_request *request;
+};
+
+enum job_stream { JOB_STDOUT, JOB_STDERR };
+
+struct job_observer {
+	void *arg;
+	/* Live output; only for jobs started with live = true. Whole UTF-8 characters
+	 * where the program writes such. All pieces together are the stream of the result
+	 * that follows, its marker and last line included. */
+	void (*on_output)(void *arg, uint64_t who, enum job_stream stream,
+			  const char *text, size_t len);
+	void (*on_done)(void *arg, uint64_t who, const struct result *r);
+	/* no user code ran, or the launcher died; e->status and e->code say what to
+	 * answer */
+	void (*on_failed)(void *arg, uint64_t who, const struct err *e);
+};
+
+struct jobs;
+
+/* launcher_fd is taken over. The settings, modes and loop outlive the jobs */
+struct jobs *jobs_new(struct loop *l, const struct settings *s, const struct modes *m,
+		      const struct job_observer *o, int launcher_fd);
+void jobs_free(struct jobs *j);
+/* the supervisor started another launcher; runs in flight fail with 500 launcher_lost */
+void jobs_new_launcher(struct jobs *j, int launcher_fd);
+
+/* before the body is read: 0, or ERR_BUSY "at capacity (4/3 concurrent executions)", or
+ * 503 draining, isolation_lost, not_ready */
+int jobs_may_admit(const struct jobs *j, struct err *e);
+/* takes the request's contents over (also on failure). live: on_output is wanted. No
+ * callback comes before this returns */
+int jobs_submit(struct jobs *j, uint64_t who, struct run_request *r, bool live,
+		struct err *e);
+/* the client went away: kills the run or forgets the queued one; no callback follows */
+void jobs_cancel(struct jobs *j, uint64_t who);
+/* a slow reader of live output: stop or go on reading this job's pipes */
+void jobs_pause(struct jobs *j, uint64_t who, bool paused);
+/* limits of a request before clamping: 0 in a field means "the default" */
+void job_limits(const struct settings *s, const struct mode *m,
+		const struct limits *wanted, struct limits *out);
+
+unsigned jobs_running(const struct jobs *j); /* running and starting, not queued */
+/* NULL before the launcher's first; the last one known while a launcher is replaced */
+const struct report *jobs_report(const struct jobs *j);
+/* a launcher and its report, isolation at or above the minimum, not draining */
+bool jobs_ready(const struct jobs *j);
+void jobs_drain(struct jobs *j); /* no new ones; queued ones fail with 503 draining */
+bool jobs_idle(const struct jobs *j); /* nothing runs and nothing is queued */
+void jobs_kill_all(struct jobs *j);   /* drains; running ones are killed and answered */
+
+const char *verdict_name(enum verdict v); /* "ok", "nonzero_exit", ... */
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * message.h - what server and launcher say to each other
+ *
+ * One SEQPACKET socket, messages of one fixed size, at most MESSAGE_FDS descriptors each.
+ *A message of another size, an unknown type or a wrong number of descriptors is an error
+ *of the peer (errno EPROTO) and received descriptors are closed.
+ *
+ *	server -> launcher	MSG_RUN	    a plan; fd: input memfd
+ *				MSG_KILL    the client went away
+ *	launcher -> server	MSG_REPORT  isolation found; at start and whenever it
+ *changes MSG_STREAMS fds: stdin (write), stdout (read), stderr (read) MSG_STARTED the
+ *program runs; setup_us is known MSG_DONE    an outcome; fd: files, when outcome.files is
+ *1 MSG_FAILED  no user code ran: step and errno
+ */
+#ifndef WIRE_MESSAGE_H
+#define WIRE_MESSAGE_H
+
+#include <stdint.h>
+
+#include "wire/plan.h"
+#include "wire/report.h"
+
+enum message_type {
+	MSG_RUN = 1,
+	MSG_KILL,
+	MSG_REPORT,
+	MSG_STREAMS,
+	MSG_STARTED,
+	MSG_DONE,
+	MSG_FAILED,
+	MSG_TYPE_END
+};
+
+#define MESSAGE_FDS 3
+
+struct failure {
+	int32_t num;         /* errno */
+	uint32_t busy;       /* 1: no free slot; not a fault */
+	uint32_t lost_layer; /* 1: an isolation layer is gone: 503 */
+	char step[32];
+};
+
+struct message {
+	uint32_t type;
+	uint32_t fds; /* how many descriptors come along */
+	uint64_t run; /* the server's number for it; 0 in MSG_REPORT */
+	union {
+		struct plan plan;
+		struct outcome outcome;
+		struct failure failure;
+		struct report report;
+		uint64_t setup_us;
+	};
+};
+
+/* Neither waits, whatever the socket says of itself. */
+/* 0, or -1 with errno; EAGAIN when the socket is full. The descriptors stay the caller's
+ */
+int message_send(int socket_fd, const struct message *m, const int *fds);
+/* 1, 0 at end of file, -1 with errno (EAGAIN, EPROTO). fds[] is filled, -1 behind the
+ * last */
+int message_receive(int socket_fd, struct message *out_m, int out_fds[MESSAGE_FDS]);
+
+#endif

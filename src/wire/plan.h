@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * plan.h - one run, resolved to numbers
+ *
+ * What the server may ask the launcher for: a row and a policy by number, limits below
+ * the row's ceilings. It cannot name a host path, a uid, a capability or a system call.
+ * The bytes (code, files, arguments, environment) are in a sealed memfd that only the
+ * sandbox opens.
+ */
+#ifndef WIRE_PLAN_H
+#define WIRE_PLAN_H
+
+#include <stdint.h>
+
+struct limits {
+	uint32_t wall_ms;
+	uint32_t cpu_ms;
+	uint32_t memory_mb;
+	uint32_t pids;
+	uint32_t disk_mb;
+	uint32_t output_kb; /* per stream; the server's own, the launcher ignores it */
+};
+
+struct plan {
+	uint32_t row;    /* of struct setup */
+	uint32_t canary; /* 1: run the canary instead of a program; the launcher's own
+			    runs only */
+	struct limits limits;
+	uint64_t input_bytes; /* size of the input memfd */
+};
+
+enum verdict {
+	VERDICT_OK,
+	VERDICT_NONZERO_EXIT,
+	VERDICT_TIMEOUT,
+	VERDICT_CPU_TIMEOUT,
+	VERDICT_OUT_OF_MEMORY,
+	VERDICT_SIGNAL,
+	VERDICT_DISK_FULL,
+	VERDICT_COUNT
+};
+
+#define USAGE_UNKNOWN UINT64_MAX
+
+struct outcome {
+	uint32_t verdict;
+	int32_t exit_code; /* 0..255, meaningless when signal is not 0 */
+	int32_t signal;    /* what ended the program, 0: it exited */
+	uint32_t files;    /* 1: a descriptor with wire/files.h records comes along */
+	uint64_t wall_us;  /* from execve to the end of the program */
+	uint64_t setup_us; /* from the message's arrival to execve */
+	uint64_t cpu_us;
+	uint64_t memory_peak_kb; /* USAGE_UNKNOWN: see the reason */
+	uint64_t pids_peak;
+	char memory_reason[64];
+	char pids_reason[64];
+};
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * report.h - what isolation this host really gives, as canaries saw it
+ */
+#ifndef WIRE_REPORT_H
+#define WIRE_REPORT_H
+
+#include <stdint.h>
+
+enum isolation_level {
+	LEVEL_NONE, /* below everything that may run code */
+	LEVEL_PROCESS,
+	LEVEL_LANDLOCK,
+	LEVEL_NAMESPACES,
+	LEVEL_FULL,
+	LEVEL_COUNT
+};
+
+enum layer_id {
+	LAYER_USER_NAMESPACE,
+	LAYER_MOUNT_NAMESPACE,
+	LAYER_PID_NAMESPACE,
+	LAYER_NETWORK_NAMESPACE,
+	LAYER_IPC_NAMESPACE,
+	LAYER_UTS_NAMESPACE,
+	LAYER_CGROUP_NAMESPACE,
+	LAYER_ROOT, /* pivoted, read-only, nothing of the host beyond the runtime */
+	LAYER_PROC, /* private /proc */
+	LAYER_MEMORY_LIMIT,
+	LAYER_PIDS_LIMIT,
+	LAYER_CPU_LIMIT,
+	LAYER_IDENTITY, /* not host root, no groups */
+	LAYER_CAPABILITIES,
+	LAYER_NO_NEW_PRIVS,
+	LAYER_SECCOMP,
+	LAYER_LANDLOCK,
+	LAYER_VIOLATIONS, /* denied calls are reported to the caller */
+	LAYER_COUNT
+};
+
+struct layer {
+	uint32_t requested; /* 0: not asked for, so not missing either */
+	uint32_t active;
+	char evidence[160]; /* what the canary saw */
+	char reason[160];   /* why it is not active; "" when it is */
+	char fix[160];      /* one line to type or to set; "" when there is none */
+};
+
+struct report {
+	uint32_t level; /* enum isolation_level */
+	uint32_t slots;
+	char summary[240]; /* below the minimum: the one sentence that says why */
+	struct layer layer[LAYER_COUNT];
+};
+
+const char *report_level_name(
+	uint32_t level);                  /* "full", ... ; "none" for anything else */
+int report_level_parse(const char *text); /* the level, or -1 */
+const char *report_layer_name(enum layer_id id); /* "user_namespace", ... */
+
+#endif
