@@ -3,8 +3,8 @@
  * collect.h - what a program left in its output directory, as wire/files.h records
  *
  * The reading is done by a short-lived process with the run's own uid and no capability:
- * what it finds was made by hostile code. It may start only when the run's last process is
- * dead, since nobody may change the tree under it.
+ * what it finds was made by hostile code. It may start only when the run's last process
+ * is dead, since nobody may change the tree under it.
  * The launcher's loop watches out_pid_fd, with a timer at wall_ms + COLLECT_GRACE_MS.
  */
 #ifndef LAUNCHER_COLLECT_H
@@ -39,5 +39,8 @@ void collect_kill(int pid_fd);
  * collector failed or was killed, and mem_fd is worthless. Neither descriptor is closed.
  */
 int collect_finish(pid_t pid, int mem_fd, struct err *e);
+
+/* The collector's own half, in its process: 0, or -1 when the records are not whole. */
+int collect_walk(const struct collect_job *job, int mem_fd);
 
 #endif

@@ -18,6 +18,7 @@
 static const char *const words[] = {
 	[FILES_SYMLINK] = "symlink",
 	[FILES_NOT_REGULAR] = "not_a_regular_file",
+	[FILES_NOT_DIRECTORY] = "not_a_directory",
 	[FILES_UNREADABLE] = "unreadable",
 	[FILES_TOO_LARGE] = "too_large",
 	[FILES_TOO_MANY] = "too_many_files",

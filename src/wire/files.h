@@ -2,10 +2,11 @@
 /*
  * files.h - what a program left in its output directory, in a sealed memfd
  *
- * A sequence of records, each 8-byte aligned: the head, the name, the data, zero bytes up to the
- * next multiple of eight. Names are valid UTF-8 without a NUL and relative to the output
- * directory. Written by the collector, which has looked at what hostile code made; the reader
- * therefore trusts no length in it.
+ * A sequence of records, each 8-byte aligned: the head, the name, the data, zero bytes up
+ * to the next multiple of eight. Names are valid UTF-8 without a NUL and relative to the
+ * output directory; when it is that one itself that was skipped, its own name. Written by
+ * the collector, which has looked at what hostile code made: the reader trusts no length
+ * in it.
  */
 #ifndef WIRE_FILES_H
 #define WIRE_FILES_H
@@ -21,6 +22,7 @@ enum files_kind {
 enum files_reason {
 	FILES_SYMLINK,
 	FILES_NOT_REGULAR,
+	FILES_NOT_DIRECTORY, /* of the output directory itself */
 	FILES_UNREADABLE,
 	FILES_TOO_LARGE,
 	FILES_TOO_MANY,
@@ -35,7 +37,7 @@ enum files_reason {
 
 #define FILES_ALIGN 8
 #define FILES_NAME_MAX 4096
-#define FILES_SKIPPED_MAX 100
+#define FILES_SKIPPED_MAX 100 /* then one FILES_MORE */
 
 struct files_head {
 	uint32_t kind;
@@ -60,9 +62,9 @@ struct files_reader {
 
 /* a word for clients: "too_large" */
 const char *files_reason_text(enum files_reason reason);
-/* maps a memfd that must be sealed against change; -1 with errno. fd may be closed afterwards */
+/* maps a memfd, which must be sealed; -1 with errno. fd may be closed afterwards */
 int files_open(struct files_reader *r, int fd);
-/* 1: *out is the next record; 0: that was all; -1, errno EBADMSG: not what a collector writes */
+/* 1: *out is the next record; 0: that was all; -1, errno EBADMSG: not a collector's */
 int files_next(struct files_reader *r, struct files_record *out);
 /* unmaps; also takes a zeroed reader */
 void files_close(struct files_reader *r);
