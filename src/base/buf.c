@@ -7,7 +7,6 @@
 #include "base/buf.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,40 +126,6 @@ int buf_base64(struct buf *b, const void *bytes, size_t len)
 	return 0;
 }
 
-/* eight bytes that stand for themselves: ASCII from space on, no quote, no backslash */
-static bool plain8(const char *p)
-{
-	const uint64_t high = 0x8080808080808080u, one = 0x0101010101010101u;
-	uint64_t word, quote, slash;
-
-	memcpy(&word, p, 8);
-	quote = word ^ (one * '"');
-	slash = word ^ (one * '\\');
-	return !((word | (word - one * 0x20) | ((quote - one) & ~quote) |
-		  ((slash - one) & ~slash)) &
-		 high);
-}
-
-/* how many bytes at p can be copied as they are */
-static size_t plain_run(const char *p, size_t len)
-{
-	size_t i = 0, n;
-
-	while (i < len) {
-		if (len - i >= 8 && plain8(p + i)) {
-			i += 8;
-			continue;
-		}
-		if (p[i] == '"' || p[i] == '\\' || (unsigned char)p[i] < 0x20)
-			break;
-		n = utf8_char(p + i, len - i);
-		if (n == 0)
-			break;
-		i += n;
-	}
-	return i;
-}
-
 static int add_escape(struct buf *b, unsigned char c)
 {
 	static const char hex[] = "0123456789abcdef";
@@ -181,7 +146,7 @@ static int add_escaped(struct buf *b, const char *p, size_t len)
 	unsigned char c;
 
 	while (i < len) {
-		run = plain_run(p + i, len - i);
+		run = utf8_plain(p + i, len - i);
 		if (buf_add(b, p + i, run) < 0)
 			return -1;
 		i += run;

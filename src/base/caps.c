@@ -138,15 +138,16 @@ int caps_keep_for_launcher(void)
 /* uid 0 means nothing any more, and nothing changes that */
 static int lock_securebits(void)
 {
-	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
-				   SECBIT_NO_SETUID_FIXUP |
-				   SECBIT_NO_SETUID_FIXUP_LOCKED |
-				   SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
-				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+	const int bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+			 SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+			 SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+	int now = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
 
+	if (now < 0)
+		return -1;
 	if (!have(CAP_SETPCAP, CAP_EFFECTIVE))
 		return 0;
-	return prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);
+	return prctl(PR_SET_SECUREBITS, (unsigned long)(now | bits), 0, 0, 0);
 }
 
 int caps_drop_all(void)

@@ -2,9 +2,10 @@
 /*
  * log.c - one line an event on stderr, key=value or JSON
  *
- * Where a key or a value begins and ends is told by the format, never by what was put into
- * it: the format's own quotes, spaces and equal signs become marks before it is filled in.
- * So a value that holds a space, a quote or a newline cannot pass for another key or line.
+ * Where a key or a value begins and ends is told by the format, never by what was put
+ * into it: the format's own quotes, spaces and equal signs become marks before it is
+ * filled in. So a value that holds a space, a quote or a newline cannot pass for another
+ * key or line.
  */
 #include "base/log.h"
 
@@ -155,8 +156,8 @@ static void put_pair(struct line *l, const char *key, size_t key_len, const char
 }
 
 /*
- * The format with marks for its own quotes, spaces and equal signs. Returns how many there
- * are, -1 when it does not fit. What belongs to a conversion stays ("% d").
+ * The format with marks for its own quotes, spaces and equal signs. Returns how many
+ * there are, -1 when it does not fit. What belongs to a conversion stays ("% d").
  */
 static int mark_format(const char *fmt, char *out, size_t room)
 {
@@ -288,14 +289,15 @@ void log_event(enum log_level level, const char *event, const char *fmt, ...)
 	va_start(ap, fmt);
 	errno = saved; /* for %m */
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* fmt was checked at the caller's */
+#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* fmt was checked at the caller's \
+						      */
 	len = vsnprintf(text, sizeof(text), marks < 0 ? fmt : marked, ap);
 #pragma GCC diagnostic pop
 	va_end(ap);
 	if (len < 0)
 		text[0] = 0;
-	/* Marks that came in with a value make the bounds doubtful: then it is one value. So
-	 * do marks that were cut off. */
+	/* Marks that came in with a value make the bounds doubtful: then it is one value.
+	 * So do marks that were cut off. */
 	if (marks >= 0 && count_marks(text) == marks && len < (int)sizeof(text))
 		put_tokens(&l, text);
 	else

@@ -86,3 +86,36 @@ size_t utf8_cut(const char *p, size_t len, size_t most)
 			return most - back;
 	return most;
 }
+
+/* eight bytes that stand for themselves: ASCII from space on, no quote, no backslash */
+static bool plain8(const char *p)
+{
+	const uint64_t high = 0x8080808080808080u, one = 0x0101010101010101u;
+	uint64_t word, quote, slash;
+
+	memcpy(&word, p, 8);
+	quote = word ^ (one * '"');
+	slash = word ^ (one * '\\');
+	return !((word | (word - one * 0x20) | ((quote - one) & ~quote) |
+		  ((slash - one) & ~slash)) &
+		 high);
+}
+
+size_t utf8_plain(const char *p, size_t len)
+{
+	size_t i = 0, n;
+
+	while (i < len) {
+		if (len - i >= 8 && plain8(p + i)) {
+			i += 8;
+			continue;
+		}
+		if (p[i] == '"' || p[i] == '\\' || (unsigned char)p[i] < 0x20)
+			break;
+		n = utf8_char(p + i, len - i);
+		if (n == 0)
+			break;
+		i += n;
+	}
+	return i;
+}
