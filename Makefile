@@ -92,7 +92,7 @@ test_CC = $(CC)
 test_FLAGS = $(release_FLAGS) -g -DSANDBOX_TEST_HOOKS
 test_LINK = $(release_LINK)
 asan_CC = $(CC)
-asan_FLAGS = $(CPPFLAGS) -O1 -g -fPIE $(SANITIZE) -DSANDBOX_TEST_HOOKS -DTAP_SECONDS=60
+asan_FLAGS = $(CPPFLAGS) -O1 -g -fPIE $(SANITIZE) -DSANDBOX_TEST_HOOKS
 asan_LINK = -pie $(SANITIZE) $(LDFLAGS)
 fuzz_CC = $(CLANG)
 fuzz_FLAGS = $(subst =address,=fuzzer-no-link$(comma)address,$(asan_FLAGS))

@@ -63,6 +63,7 @@ static int sample(const char *name, const char *must_run, char *text, size_t siz
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		setenv("TAP_SAMPLE", "1", 1);
+		unsetenv("TESTS_SLOW");
 		setenv("TESTS_MUST_RUN", must_run, 1);
 		dup2(ends[1], 1);
 		close(ends[0]);
