@@ -35,7 +35,7 @@ child=
 finish() {
 	status=$?
 	trap '' INT TERM HUP
-	[ -z "$child" ] || kill "$child" 2>/dev/null || :
+	[ -z "$child" ] || kill -9 -- "-$child" 2>/dev/null || kill -9 "$child" 2>/dev/null || :
 	[ -z "$child" ] || wait "$child" 2>/dev/null || :
 	[ -z "$work" ] || rm -rf "$work"
 	rmdir "$dest" 2>/dev/null || :
@@ -157,9 +157,10 @@ write_apt_conf() {
 	CONF
 }
 
-# In the background, because only wait lets a signal be handled at once.
+# In the background, because only wait lets a signal be handled at once; in a group of its own,
+# because apt-get has children which would outlive it.
 apt() {
-	APT_CONFIG=$work/apt.conf apt-get -q "$@" >"$work/log" 2>&1 &
+	APT_CONFIG=$work/apt.conf setsid apt-get -q "$@" >"$work/log" 2>&1 &
 	child=$!
 	status=0
 	wait "$child" || status=$?
