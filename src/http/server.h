@@ -3,8 +3,9 @@
  * server.h - the HTTP front: connections in, jobs out, answers back
  *
  * Start: http_listen(), http_server_new(), jobs_new() with http_server_observer(), then
- * http_server_set_jobs(). Until it has jobs the server answers 503. End: http_server_drain()
- * and jobs_drain(); when both are idle http_server_free() first, jobs_free() afterwards.
+ * http_server_set_jobs(). Until it has jobs the server answers 503. End:
+ * http_server_drain() and jobs_drain(); when both are idle http_server_free() first,
+ * jobs_free() afterwards.
  */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
@@ -39,14 +40,15 @@ void http_server_free(struct http_server *h);
 /* what jobs_new() wants; lives as long as the server */
 const struct job_observer *http_server_observer(struct http_server *h);
 void http_server_set_jobs(struct http_server *h, struct jobs *j);
-/* a: NULL when runs are not stored; state_note: NULL, or why the state directory is off */
+/* a: NULL when runs are not stored; state_note: NULL, or why the state directory is off
+ */
 void http_server_set_artifacts(struct http_server *h, struct artifacts *a,
 			       const char *state_note);
 unsigned http_server_port(const struct http_server *h);
 
 /*
- * After SIGTERM: probes are still answered (503 draining), POST /execute is refused with 503
- * `draining`, every answer ends its connection, idle connections are closed.
+ * After SIGTERM: probes are still answered (503 draining), POST /execute is refused with
+ * 503 `draining`, every answer ends its connection, idle connections are closed.
  */
 void http_server_drain(struct http_server *h);
 /* nobody waits for an answer and nothing is unsent */

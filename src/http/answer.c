@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * answer.c - bytes out: answers, refusals, what the client has not read yet
+ *
+ * An answer is written straight from its own buffer. Only when the socket takes no more
+ * is a slice given to mongoose, which then waits for room: its buffer moves all its bytes
+ * at every write and clears what it frees, so a large answer in it costs quadratic time.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <mongoose.h>
+
+#include "api/api.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "http/conn.h"
+#include "http/routes.h"
+
+enum {
+	COPIED_BODY_BYTES = 16 * 1024
+}; /* up to here one packet is worth more than a copy */
+
+static const struct {
+	int status;
+	const char *phrase;
+} phrases[] = {
+	{200, "OK"},
+	{400, "Bad Request"},
+	{401, "Unauthorized"},
+	{403, "Forbidden"},
+	{404, "Not Found"},
+	{405, "Method Not Allowed"},
+	{408, "Request Timeout"},
+	{409, "Conflict"},
+	{411, "Length Required"},
+	{413, "Content Too Large"},
+	{415, "Unsupported Media Type"},
+	{417, "Expectation Failed"},
+	{421, "Misdirected Request"},
+	{429, "Too Many Requests"},
+	{431, "Request Header Fields Too Large"},
+	{500, "Internal Server Error"},
+	{501, "Not Implemented"},
+	{503, "Service Unavailable"},
+	{505, "HTTP Version Not Supported"},
+};
+
+static const char *phrase_of(int status)
+{
+	for (size_t i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++)
+		if (phrases[i].status == status)
+			return phrases[i].phrase;
+	return "Other"; /* clients go by the number */
+}
+
+void answer_log(const struct conn *k, int status)
+{
+	enum log_level level = k->route && !k->route->quiet ? LOG_INFO : LOG_DEBUG;
+
+	log_event(level, "request.done", "id=%s status=%d route=%s ms=%llu",
+		  k->request_id, status, k->route ? k->route->path : "-",
+		  (unsigned long long)((loop_now_ns() - k->request_ns) / 1000000));
+}
+
+size_t answer_unsent(const struct conn *k)
+{
+	return k->out.len - k->out_sent + k->tail.len - k->tail_sent + k->c->send.len;
+}
+
+void answer_forget(struct conn *k)
+{
+	buf_done(&k->out);
+	buf_done(&k->tail);
+	k->out_sent = k->tail_sent = 0;
+	k->h->unsent_bytes -= k->held;
+	k->held = 0;
+}
+
+/* the next bytes that nobody has taken yet */
+static size_t piece(const struct conn *k, const char **out_p)
+{
+	if (k->out_sent < k->out.len) {
+		*out_p = k->out.bytes + k->out_sent;
+		return k->out.len - k->out_sent;
+	}
+	*out_p = k->tail.bytes + k->tail_sent;
+	return k->tail.len - k->tail_sent;
+}
+
+static void advance(struct conn *k, size_t n)
+{
+	if (k->out_sent < k->out.len)
+		k->out_sent += n;
+	else
+		k->tail_sent += n;
+	if (k->out_sent == k->out.len && k->state == CONN_STREAM)
+		k->out_sent = k->out.len = 0;
+}
+
+void answer_flush(struct conn *k)
+{
+	struct mg_connection *c = k->c;
+	const char *p;
+	size_t n;
+
+	while (!c->is_closing && c->send.len == 0 && (n = piece(k, &p)) > 0) {
+		long sent = mg_io_send(c, p, n);
+
+		if (sent == MG_IO_WAIT) {
+			n = n < SLICE_BYTES ? n : SLICE_BYTES;
+			if (!mg_send(c, p, n))
+				return conn_close(k);
+			k->h->dirty = true; /* it asks for EPOLLOUT when it looks again */
+			sent = (long)n;
+		} else if (sent <= 0) {
+			return conn_close(k);
+		} else {
+			k->progress_ns = loop_now_ns();
+		}
+		advance(k, (size_t)sent);
+	}
+	if (k->state == CONN_WRITE && !c->is_closing && answer_unsent(k) == 0)
+		conn_next(k);
+}
+
+int answer_add(struct conn *k, const void *bytes, size_t len)
+{
+	if (k->out_sent >= SLICE_BYTES && k->out_sent >= k->out.len / 2) {
+		buf_drop(&k->out, k->out_sent);
+		k->out_sent = 0;
+	}
+	if (buf_add(&k->out, bytes, len) == 0)
+		return 0;
+	conn_close(k);
+	return -1;
+}
+
+static int put_head(struct conn *k, int status, const char *extra, size_t body_len)
+{
+	bool close = k->close_after || k->h->draining;
+
+	buf_init(&k->out, ANSWER_CAP_BYTES);
+	return buf_printf(&k->out,
+			  "HTTP/1.1 %d %s\r\n"
+			  "Content-Type: application/json\r\n"
+			  "Content-Length: %zu\r\n"
+			  "Cache-Control: no-store\r\n"
+			  "X-Content-Type-Options: nosniff\r\n"
+			  "X-Request-Id: %s\r\n"
+			  "%s%s\r\n",
+			  status, phrase_of(status), body_len, k->request_id,
+			  close ? "Connection: close\r\n" : "", extra ? extra : "");
+}
+
+void answer_json(struct conn *k, int status, const char *extra, struct buf *body)
+{
+	bool no_body = k->req.method == METHOD_HEAD;
+
+	answer_forget(k);
+	if (put_head(k, status, extra, body->len) < 0 ||
+	    (!no_body && body->len <= COPIED_BODY_BYTES &&
+	     buf_add(&k->out, body->bytes, body->len) < 0)) {
+		log_error("request.failed", "id=%s error=\"no memory for the answer\"",
+			  k->request_id);
+		buf_done(body);
+		return conn_close(k);
+	}
+	if (!no_body && body->len > COPIED_BODY_BYTES) {
+		k->tail = *body;
+		buf_init(body, 0);
+		k->held = k->tail.room;
+		k->h->unsent_bytes += k->held;
+	}
+	buf_done(body);
+	answer_log(k, status);
+	k->state = CONN_WRITE;
+	k->since_ns = k->progress_ns = loop_now_ns();
+	answer_flush(k);
+}
+
+void answer_text(struct conn *k, int status, const char *json)
+{
+	struct buf body;
+
+	buf_init(&body, strlen(json));
+	(void)buf_puts(&body,
+		       json); /* without memory the body is empty, the status stays */
+	answer_json(k, status, NULL, &body);
+}
+
+void answer_error(struct conn *k, const struct err *e)
+{
+	int status = err_status(e);
+	char extra[64] = "";
+	struct buf body;
+
+	buf_init(&body, 4096);
+	if (reply_error(&body, e, k->request_id) < 0)
+		body.len = 0;
+	if (status == 429 || status == 503)
+		snprintf(extra, sizeof(extra), "Retry-After: 1\r\n");
+	else if (status == 405)
+		snprintf(extra, sizeof(extra), "Allow: %s\r\n",
+			 routes_allow(k->req.path));
+	if (e->kind == ERR_OURS)
+		log_error("request.failed", "id=%s code=%s error=\"%s\"", k->request_id,
+			  e->code, e->text);
+	else
+		log_debug("request.refused", "id=%s code=%s error=\"%s\"", k->request_id,
+			  e->code, e->text);
+	answer_json(k, status, extra, &body);
+}
+
+void answer_refusal(struct conn *k, const struct err *e)
+{
+	k->close_after = true;
+	k->discard = true;
+	k->swallowed = 0;
+	answer_error(k, e);
+}

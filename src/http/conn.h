@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * conn.h - one connection and the server around it, as src/http sees them
+ *
+ *	conn.c        bytes in: head, body, the next request; timeouts
+ *	answer.c      bytes out: answers, refusals, what the client has not read yet
+ *	stream.c      live output as events
+ *	on_*.c        what requests ask for
+ *	server.c      listener, mongoose inside our loop
+ *
+ * A connection is a struct conn for as long as its mg_connection lives. Jobs know it by
+ *the number of its present request, conn.who.
+ */
+#ifndef HTTP_CONN_H
+#define HTTP_CONN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/loop.h"
+#include "http/admit.h"
+#include "http/auth.h"
+#include "http/chunked.h"
+#include "http/stream.h"
+#include "job/job.h"
+
+struct artifacts;
+struct err;
+struct mg_connection;
+struct mg_mgr;
+struct modes;
+struct route;
+struct settings;
+
+enum {
+	KEPT_STOP_BYTES = 16 * 1024, /* sent ahead while we work: then reading stops */
+	KEPT_CAP_BYTES = 64 * 1024,  /* ... and then the connection ends */
+	LINGER_CAP_BYTES = 1 << 20,  /* swallowed after a refusal */
+	SLICE_BYTES = 64 * 1024, /* handed to mongoose at a time when a client is slow */
+	SMALL_BODY_BYTES = 64 *
+			   1024, /* bodies up to here do not count against the budget */
+	UNSENT_HIGH_BYTES = 256 * 1024, /* live output: above, the program waits ... */
+	UNSENT_LOW_BYTES = 64 * 1024,   /* ... until it is below this */
+	ANSWER_CAP_BYTES = 256 << 20,
+	WAITING_LISTS = 64,
+};
+
+enum conn_state {
+	CONN_HEAD,   /* between requests, or a head is arriving */
+	CONN_BODY,   /* admitted, the body is arriving */
+	CONN_BUSY,   /* a handler or a job has it */
+	CONN_STREAM, /* a job has it and events are on their way */
+	CONN_WRITE,  /* the answer is complete but not all sent */
+	CONN_LINGER, /* all sent and shut down; swallows until the client closes */
+};
+
+struct conn {
+	struct http_server *h;
+	struct mg_connection *c;
+	enum conn_state state;
+	uint64_t since_ns;    /* when the present phase began */
+	uint64_t progress_ns; /* when bytes last moved */
+	/* the request */
+	struct buf head;
+	size_t scanned;
+	struct http_head req;      /* points into head */
+	const struct route *route; /* NULL until it is known */
+	char request_id[REQUEST_ID_ROOM];
+	uint64_t request_ns;
+	struct buf body;
+	size_t body_held; /* counted in the server's body_bytes */
+	struct chunked chunks;
+	bool skipped_blank; /* one empty line before a request is forgiven */
+	bool close_after;
+	bool discard;    /* refused: what still comes is swallowed */
+	bool deaf;       /* reading is stopped */
+	struct buf kept; /* bytes of the requests behind this one */
+	size_t swallowed;
+	/* the answer */
+	struct buf out;  /* head and small bodies, or events */
+	struct buf tail; /* a large body, behind out */
+	size_t out_sent, tail_sent;
+	size_t held; /* counted in the server's unsent_bytes */
+	/* the job */
+	uint64_t who; /* 0: none */
+	struct conn *next_waiting;
+	enum stream_kind stream;
+	bool paused;
+	struct stored_run *stored;
+};
+
+struct http_server {
+	struct loop *loop;
+	const struct settings *settings;
+	const struct modes *modes;
+	struct jobs *jobs;
+	struct artifacts *artifacts;
+	const char *state_note;
+	struct mg_mgr *mgr;
+	int listen_fd;
+	unsigned port;
+	struct auth_rules auth;
+	struct job_observer observer;
+	struct loop_timer tick;   /* every second while there are connections */
+	struct loop_timer reopen; /* out of descriptors: when to accept again */
+	uint64_t told_ns;         /* last complaint about that */
+	unsigned conn_count, conn_cap;
+	uint64_t body_bytes, body_budget;     /* large bodies in memory */
+	uint64_t unsent_bytes, unsent_budget; /* answers in memory */
+	uint64_t last_who;
+	struct conn *waiting[WAITING_LISTS];
+	uint64_t start_ns;
+	bool draining;
+	bool dirty; /* mongoose must look again before we wait */
+};
+
+/* conn.c */
+void conn_open(struct http_server *h, int fd); /* takes fd over */
+void conn_check_times(struct conn *k, uint64_t now_ns);
+void conn_next(struct conn *k);  /* the answer is out: next request, or the end */
+void conn_close(struct conn *k); /* at the next look of mongoose */
+void conn_wait(struct conn *k);  /* gives it a number that jobs may know */
+void conn_unwait(struct conn *k);
+struct conn *conn_find(struct http_server *h, uint64_t who); /* NULL: gone */
+
+/* answer.c; each ends the request. extra: NULL or whole header lines */
+void answer_json(struct conn *k, int status, const char *extra, struct buf *body);
+void answer_text(struct conn *k, int status, const char *json);
+void answer_error(struct conn *k, const struct err *e);
+/* the same before or while the body comes: answer, swallow the rest, close */
+void answer_refusal(struct conn *k, const struct err *e);
+size_t answer_unsent(const struct conn *k);
+void answer_flush(struct conn *k);
+void answer_forget(struct conn *k); /* drops what is unsent */
+/* bytes of a stream; -1: no memory, and the connection ends */
+int answer_add(struct conn *k, const void *bytes, size_t len);
+void answer_log(const struct conn *k, int status);
+
+/* on_execute.c, on_health.c */
+int on_execute_admit(struct conn *k, struct err *e);
+void on_execute(struct conn *k);
+void on_execute_gone(struct conn *k); /* the client went away while a job ran */
+void on_execute_observe(struct http_server *h);
+void on_health(struct conn *k);
+void on_healthz(struct conn *k);
+void on_readyz(struct conn *k);
+void on_isolation(struct conn *k);
+
+#endif

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * on_execute.c - POST /execute: a body to a job, news of the job to the client
+ *
+ * Busy is said before the body is read. A client that goes away, or only shuts down its
+ * sending side, cancels its run.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/defer.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "config/settings.h"
+#include "http/conn.h"
+#include "job/artifacts.h"
+
+/* what a stored run needs of a request whose contents the job has taken over */
+struct stored_run {
+	struct buf code;
+	char **env;
+};
+
+static void stored_free(struct stored_run *s)
+{
+	if (!s)
+		return;
+	for (char **v = s->env; v && *v; v++)
+		free(*v);
+	free(s->env);
+	buf_done(&s->code);
+	free(s);
+}
+
+static struct stored_run *stored_new(const struct run_request *r)
+{
+	struct stored_run *s = mem_zero(sizeof(*s));
+	size_t count = 0;
+
+	while (r->env && r->env[count])
+		count++;
+	s->env = mem_array(count + 1, sizeof(*s->env));
+	for (size_t i = 0; i < count; i++)
+		s->env[i] = mem_copy(r->env[i]);
+	buf_init(&s->code, r->code.len);
+	if (buf_add(&s->code, r->code.bytes, r->code.len) == 0)
+		return s;
+	log_warn("artifact.skipped", "id=%s reason=\"no memory\"", r->request_id);
+	stored_free(s);
+	return NULL;
+}
+
+static void store(struct conn *k, const struct result *r)
+{
+	struct result bare = *r; /* stored runs have no file contents */
+	struct buf json;
+
+	if (!k->stored ||
+	    (k->h->settings->store_code != STORE_ALWAYS && r->exit_code == 0))
+		return;
+	bare.file_count = 0;
+	buf_init(&json, ANSWER_CAP_BYTES);
+	if (reply_result(&json, &bare) == 0) {
+		struct artifact a = {
+			.code = k->stored->code.bytes,
+			.code_len = k->stored->code.len,
+			.env = k->stored->env,
+			.result_json = json.bytes,
+			.result_len = json.len,
+			.request_id = k->request_id,
+		};
+		artifacts_store(k->h->artifacts, &a);
+	}
+	buf_done(&json);
+}
+
+int on_execute_admit(struct conn *k, struct err *e)
+{
+	struct http_server *h = k->h;
+
+	if (auth_json_body(&k->req, e) < 0)
+		return -1;
+	if (h->draining)
+		return err_client(e, 503, "draining", "the server is shutting down");
+	if (!h->jobs)
+		return err_client(e, 503, "not_ready", "the server is starting");
+	if (h->unsent_bytes > h->unsent_budget)
+		return err_client(e, 503, "busy",
+				  "too many answers have not been read yet");
+	return jobs_may_admit(h->jobs, e);
+}
+
+static int submit(struct conn *k, struct err *e)
+{
+	struct http_server *h = k->h;
+	struct run_request r = {0};
+
+	if (request_parse(k->body.bytes, k->body.len, h->settings, h->modes, &r, e) < 0) {
+		request_done(&r);
+		return -1;
+	}
+	buf_done(&k->body);
+	/* shorter there than here: the log finds it by its beginning */
+	memcpy(r.request_id, k->request_id,
+	       strnlen(k->request_id, sizeof(r.request_id) - 1));
+	auth_traceparent(k->req.traceparent, r.traceparent);
+	if (h->artifacts && h->settings->store_code != STORE_NEVER)
+		k->stored = stored_new(&r);
+	k->stream = stream_wanted(k->req.accept);
+	conn_wait(k);
+	if (jobs_submit(h->jobs, k->who, &r, k->stream != STREAM_NONE, e) == 0)
+		return 0;
+	conn_unwait(k);
+	stored_free(take_ptr(&k->stored));
+	return -1;
+}
+
+void on_execute(struct conn *k)
+{
+	struct err e;
+
+	/* asked again: others may have come in while the body was arriving */
+	if (on_execute_admit(k, &e) < 0 || submit(k, &e) < 0)
+		answer_error(k, &e);
+}
+
+void on_execute_gone(struct conn *k)
+{
+	uint64_t who = k->who;
+
+	log_info("request.gone", "id=%s ms=%llu", k->request_id,
+		 (unsigned long long)((loop_now_ns() - k->request_ns) / 1000000));
+	conn_unwait(k);
+	stored_free(take_ptr(&k->stored));
+	jobs_cancel(k->h->jobs, who);
+}
+
+/* ---- news of jobs ---- */
+
+static void on_output(void *arg, uint64_t who, enum job_stream stream, const char *text,
+		      size_t len)
+{
+	struct conn *k = conn_find(arg, who);
+	struct buf data;
+
+	if (!k || k->stream == STREAM_NONE || len == 0)
+		return;
+	buf_init(&data, ANSWER_CAP_BYTES);
+	if (reply_output(&data, text, len) == 0)
+		stream_event(k, stream == JOB_STDOUT ? "stdout" : "stderr", &data);
+	else
+		conn_close(k);
+	buf_done(&data);
+}
+
+/* the job is over: from here on nothing of it may reach this connection */
+static void release(struct conn *k)
+{
+	conn_unwait(k);
+	stored_free(take_ptr(&k->stored));
+}
+
+static void on_done(void *arg, uint64_t who, const struct result *r)
+{
+	struct conn *k = conn_find(arg, who);
+	struct buf json;
+	struct err e;
+
+	if (!k)
+		return;
+	store(k, r);
+	release(k);
+	buf_init(&json, ANSWER_CAP_BYTES);
+	if (reply_result(&json, r) < 0) {
+		err_errno(&e, "write the result");
+		buf_done(&json);
+		return answer_error(k, &e);
+	}
+	if (k->stream == STREAM_NONE)
+		return answer_json(k, 200, NULL, &json);
+	stream_event(k, "result", &json);
+	buf_done(&json);
+	stream_end(k);
+}
+
+static void on_failed(void *arg, uint64_t who, const struct err *e)
+{
+	struct conn *k = conn_find(arg, who);
+	struct buf json;
+
+	if (!k)
+		return;
+	release(k);
+	if (k->state != CONN_STREAM)
+		return answer_error(k, e);
+	log_error("request.failed", "id=%s code=%s error=\"%s\"", k->request_id, e->code,
+		  e->text);
+	buf_init(&json, 4096);
+	if (reply_error(&json, e, k->request_id) == 0)
+		stream_event(k, "error", &json);
+	buf_done(&json);
+	stream_end(k);
+}
+
+void on_execute_observe(struct http_server *h)
+{
+	h->observer = (struct job_observer){
+		.arg = h,
+		.on_output = on_output,
+		.on_done = on_done,
+		.on_failed = on_failed,
+	};
+}

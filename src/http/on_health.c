@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * on_health.c - /health, /healthz, /readyz, /isolation
+ *
+ * None of them waits for anything; load changes no status.
+ */
+#include "api/api.h"
+#include "base/err.h"
+#include "http/conn.h"
+
+enum { HEALTH_CAP_BYTES = 4 << 20 };
+
+void on_health(struct conn *k)
+{
+	const struct http_server *h = k->h;
+	struct health health = {
+		.modes = h->modes,
+		.settings = h->settings,
+		.report = h->jobs ? jobs_report(h->jobs) : NULL,
+		.running = h->jobs ? jobs_running(h->jobs) : 0,
+		.draining = h->draining,
+		.uptime_sec = (unsigned long)((loop_now_ns() - h->start_ns) / 1000000000),
+		.state_note = h->state_note,
+	};
+	struct buf body;
+	struct err e;
+
+	buf_init(&body, HEALTH_CAP_BYTES);
+	if (reply_health(&body, &health) == 0)
+		return answer_json(k, h->draining ? 503 : 200, NULL, &body);
+	err_errno(&e, "write the health answer");
+	buf_done(&body);
+	answer_error(k, &e);
+}
+
+void on_healthz(struct conn *k)
+{
+	answer_text(k, 200, "{\"status\":\"ok\"}");
+}
+
+void on_readyz(struct conn *k)
+{
+	const struct http_server *h = k->h;
+
+	if (h->draining)
+		answer_text(k, 503, "{\"status\":\"draining\"}");
+	else if (!h->jobs || !jobs_ready(h->jobs))
+		answer_text(k, 503, "{\"status\":\"not_ready\"}");
+	else
+		answer_text(k, 200, "{\"status\":\"ready\"}");
+}
+
+void on_isolation(struct conn *k)
+{
+	const struct report *r = k->h->jobs ? jobs_report(k->h->jobs) : NULL;
+	struct buf body;
+	struct err e;
+
+	if (!r) {
+		err_client(&e, 503, "not_ready",
+			   "the isolation of this host is not known yet");
+		return answer_error(k, &e);
+	}
+	buf_init(&body, HEALTH_CAP_BYTES);
+	if (reply_isolation(&body, r) == 0)
+		return answer_json(k, 200, NULL, &body);
+	err_errno(&e, "write the isolation answer");
+	buf_done(&body);
+	answer_error(k, &e);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * routes.h - method and path choose a handler
+ */
+#ifndef HTTP_ROUTES_H
+#define HTTP_ROUTES_H
+
+#include <stdbool.h>
+
+#include "http/admit.h"
+
+struct conn;
+struct err;
+
+struct route {
+	const char *path; /* as the log names it */
+	unsigned methods; /* bits by enum http_method */
+	bool below;       /* paths below it too */
+	bool quiet;       /* a probe: logged at debug only */
+	/* NULL or a look at the head before the body is read: 0, or -1 and *e */
+	int (*admit)(struct conn *k, struct err *e);
+	/* the body is complete; answers, or keeps the connection waiting. NULL: not there
+	 * yet */
+	void (*handle)(struct conn *k);
+};
+
+/* *e: 404 not_found, 405 method_not_allowed, 501 not_available_yet */
+const struct route *routes_find(enum http_method method, struct span path, struct err *e);
+/* "GET, HEAD" for the Allow header of a 405; "" for a path that is not there */
+const char *routes_allow(struct span path);
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * server.c - the HTTP front: listener, mongoose inside our loop
+ *
+ * mongoose has an epoll set of its own; it is one descriptor of ours. Connections are
+ * accepted here, not by mongoose: close-on-exec from birth, several at a time, and no
+ * busy loop when descriptors run out. A timer runs only while there are connections.
+ */
+#include "http/server.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <mongoose.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "config/settings.h"
+#include "http/conn.h"
+
+#define MS_NS UINT64_C(1000000)
+enum {
+	ACCEPTS_AT_ONCE = 64,
+	REFUSED_MOST = 64, /* beyond the cap, so many at a time are told why */
+	OTHER_FDS = 256,   /* pipes of runs, files */
+	LOOKS_AT_ONCE = 4, /* of mongoose before a wait */
+	REOPEN_MS = 100,
+	LEAST_BUDGET = 64 << 20,
+};
+
+static void swallow_log(char c, void *arg)
+{
+	(void)c;
+	(void)arg;
+}
+
+static void look(void *arg)
+{
+	struct http_server *h = arg;
+
+	for (int i = 0; h->dirty && i < LOOKS_AT_ONCE; i++) {
+		h->dirty = false;
+		mg_mgr_poll(h->mgr, 0);
+	}
+}
+
+static void on_mongoose(void *arg, uint32_t events)
+{
+	struct http_server *h = arg;
+
+	(void)events;
+	mg_mgr_poll(h->mgr, 0);
+}
+
+/* ---- once a second ---- */
+
+/* more unread answers than we want to keep: the ones unread longest go */
+static void shed_unread(struct http_server *h)
+{
+	while (h->unsent_bytes > h->unsent_budget) {
+		struct conn *oldest = NULL;
+
+		for (struct mg_connection *c = h->mgr->conns; c; c = c->next) {
+			struct conn *k = c->fn_data;
+
+			if (k->held && (!oldest || k->since_ns < oldest->since_ns))
+				oldest = k;
+		}
+		if (!oldest)
+			return;
+		answer_forget(oldest);
+		conn_close(oldest);
+	}
+}
+
+static void on_tick(void *arg)
+{
+	struct http_server *h = arg;
+	uint64_t now = loop_now_ns();
+
+	for (struct mg_connection *c = h->mgr->conns; c; c = c->next)
+		if (!c->is_closing)
+			conn_check_times(c->fn_data, now);
+	shed_unread(h);
+	if (h->conn_count)
+		loop_timer_at(h->loop, &h->tick, now + 1000 * MS_NS);
+}
+
+/* ---- connections in ---- */
+
+static void on_reopen(void *arg);
+static void on_connection(void *arg, uint32_t events);
+
+/* a level-triggered listener that cannot accept would spin: look away for a moment */
+static void close_door(struct http_server *h)
+{
+	uint64_t now = loop_now_ns();
+
+	if (now - h->told_ns > 10000 * MS_NS)
+		log_warn("server.full", "reason=\"%s\" connections=%u", strerror(errno),
+			 h->conn_count);
+	h->told_ns = now;
+	loop_remove(h->loop, h->listen_fd);
+	h->reopen.fn = on_reopen;
+	h->reopen.arg = h;
+	loop_timer_at(h->loop, &h->reopen, now + REOPEN_MS * MS_NS);
+}
+
+static void on_reopen(void *arg)
+{
+	struct http_server *h = arg;
+
+	if (loop_add(h->loop, h->listen_fd, EPOLLIN, on_connection, h) < 0)
+		close_door(h);
+}
+
+static void refuse_last(struct http_server *h)
+{
+	struct conn *k = h->mgr->conns->fn_data; /* the newest is first */
+	struct err e;
+
+	auth_request_id((struct span){0}, k->request_id);
+	k->request_ns = loop_now_ns();
+	err_client(&e, 503, "too_many_connections", "too many connections are open");
+	answer_refusal(k, &e);
+}
+
+static void on_connection(void *arg, uint32_t events)
+{
+	struct http_server *h = arg;
+
+	(void)events;
+	for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
+		int fd = accept4(h->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		unsigned before = h->conn_count;
+
+		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+			       errno == ENOMEM))
+			return close_door(h);
+		if (fd < 0 && errno == EAGAIN)
+			break;
+		if (fd < 0)
+			continue; /* it went away while it waited */
+		if (h->conn_count >= h->conn_cap + REFUSED_MOST) {
+			close(fd);
+			continue;
+		}
+		conn_open(h, fd);
+		if (h->conn_count > before && h->conn_count > h->conn_cap)
+			refuse_last(h);
+	}
+	if (h->conn_count && !h->tick.place)
+		loop_timer_at(h->loop, &h->tick, loop_now_ns() + 1000 * MS_NS);
+}
+
+/* ---- life ---- */
+
+static unsigned connection_cap(const struct settings *s)
+{
+	struct rlimit r = {0};
+	uint64_t cap = s->max_connections;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
+		r.rlim_cur = r.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &r); /* never refused: it is not a raise */
+		if (r.rlim_cur < cap + OTHER_FDS + REFUSED_MOST)
+			cap = r.rlim_cur > OTHER_FDS + 2 * REFUSED_MOST
+				      ? r.rlim_cur - OTHER_FDS - REFUSED_MOST
+				      : REFUSED_MOST;
+	}
+	return (unsigned)cap;
+}
+
+static void set_budgets(struct http_server *h)
+{
+	uint64_t body = h->settings->max_body_mb << 20;
+
+	h->body_budget = h->unsent_budget = 4 * body > LEAST_BUDGET ? 4 * body
+								    : LEAST_BUDGET;
+}
+
+struct http_server *http_server_new(struct loop *l, const struct settings *s,
+				    const struct modes *m, int listen_fd, struct err *e)
+{
+	struct http_server *h = mem_zero(sizeof(*h));
+
+	signal(SIGPIPE, SIG_IGN);
+	mg_log_set(MG_LL_NONE);
+	mg_log_set_fn(swallow_log, NULL); /* bytes of requests go there at any level */
+	h->loop = l;
+	h->settings = s;
+	h->modes = m;
+	h->listen_fd = listen_fd;
+	h->port = http_listen_port(listen_fd);
+	h->auth = (struct auth_rules){s->allowed_hosts, s->allowed_origins};
+	h->conn_cap = connection_cap(s);
+	h->start_ns = loop_now_ns();
+	h->tick = (struct loop_timer){.fn = on_tick, .arg = h};
+	h->mgr = mem_zero(sizeof(*h->mgr));
+	set_budgets(h);
+	on_execute_observe(h);
+	mg_mgr_init(h->mgr);
+	if (h->mgr->epoll_fd < 0 ||
+	    loop_add(l, h->mgr->epoll_fd, EPOLLIN, on_mongoose, h) < 0 ||
+	    loop_add(l, listen_fd, EPOLLIN, on_connection, h) < 0) {
+		err_errno(e, "watch the listening socket");
+		http_server_free(h);
+		return NULL;
+	}
+	loop_before_wait(l, look, h);
+	return h;
+}
+
+void http_server_free(struct http_server *h)
+{
+	if (!h)
+		return;
+	loop_before_wait(h->loop, NULL, NULL);
+	loop_timer_stop(h->loop, &h->tick);
+	loop_timer_stop(h->loop, &h->reopen);
+	loop_remove(h->loop, h->listen_fd);
+	close(h->listen_fd);
+	if (h->mgr->epoll_fd >= 0)
+		loop_remove(h->loop, h->mgr->epoll_fd);
+	mg_mgr_free(h->mgr);
+	free(h->mgr);
+	free(h);
+}
+
+const struct job_observer *http_server_observer(struct http_server *h)
+{
+	return &h->observer;
+}
+
+void http_server_set_jobs(struct http_server *h, struct jobs *j)
+{
+	h->jobs = j;
+}
+
+void http_server_set_artifacts(struct http_server *h, struct artifacts *a,
+			       const char *state_note)
+{
+	h->artifacts = a;
+	h->state_note = state_note;
+}
+
+unsigned http_server_port(const struct http_server *h)
+{
+	return h->port;
+}
+
+void http_server_drain(struct http_server *h)
+{
+	h->draining = true;
+	if (h->conn_count)
+		loop_timer_at(h->loop, &h->tick, loop_now_ns());
+}
+
+bool http_server_idle(const struct http_server *h)
+{
+	for (const struct mg_connection *c = h->mgr->conns; c; c = c->next) {
+		const struct conn *k = c->fn_data;
+
+		if (k->state == CONN_BUSY || k->state == CONN_STREAM ||
+		    answer_unsent(k) || k->state == CONN_LINGER)
+			return false;
+	}
+	return true;
+}
