@@ -219,7 +219,7 @@ static void claim_v2(struct cgroup_base *base)
 
 enum cgroup_kind cgroup_claim(struct cgroup_base *out)
 {
-	cgroup_find(out);
+	cgroup_find("/proc/self", out);
 	if (out->kind == CGROUP_NONE)
 		return CGROUP_NONE;
 	if (append_name(out) < 0)

@@ -87,12 +87,12 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-static int read_paths(struct paths *out)
+static int read_paths(const char *file, struct paths *out)
 {
 	char text[16384], *line, *rest = text;
 
 	memset(out, 0, sizeof(*out));
-	if (fs_read_at(AT_FDCWD, "/proc/self/cgroup", text, sizeof(text)) < 0)
+	if (fs_read_at(AT_FDCWD, file, text, sizeof(text)) < 0)
 		return -1;
 	while ((line = strsep(&rest, "\n"))) {
 		char *list = strchr(line, ':');
@@ -165,7 +165,8 @@ static void resolve(const struct mount *m, const char *path, char out[512],
 	char dir[512];
 	int len;
 
-	if (!*path || strncmp(path, m->root, root_len) != 0)
+	/* "/..": a cgroup namespace whose root is not above us */
+	if (!*path || strstr(path, "/..") || strncmp(path, m->root, root_len) != 0)
 		return;
 	path += root_len;
 	if (*path && *path != '/')
@@ -183,9 +184,9 @@ struct places {
 	bool v1_ro[CGROUP_CONTROLLERS], v2_ro;
 };
 
-static int read_mounts(const struct paths *paths, struct places *out)
+static int read_mounts(const char *name, const struct paths *paths, struct places *out)
 {
-	FILE *file = fopen("/proc/self/mountinfo", "re");
+	FILE *file = fopen(name, "re");
 	auto_free char *line = NULL;
 	size_t room = 0;
 	struct mount m;
@@ -216,14 +217,17 @@ static void refuse_read_only(struct cgroup_base *out)
 		"the cgroup file system is mounted read-only");
 }
 
-void cgroup_find(struct cgroup_base *out)
+void cgroup_find(const char *self_dir, struct cgroup_base *out)
 {
+	char cgroups[256], mounts[256];
 	struct places at;
 	struct paths paths;
 
 	memset(out, 0, sizeof(*out));
-	if (read_paths(&paths) < 0 || read_mounts(&paths, &at) < 0) {
-		cgroup_refuse(out, "mount /proc", "cannot read /proc/self: %s",
+	(void)snprintf(cgroups, sizeof(cgroups), "%s/cgroup", self_dir);
+	(void)snprintf(mounts, sizeof(mounts), "%s/mountinfo", self_dir);
+	if (read_paths(cgroups, &paths) < 0 || read_mounts(mounts, &paths, &at) < 0) {
+		cgroup_refuse(out, "mount /proc", "cannot read '%s': %s", self_dir,
 			      strerror(errno));
 		return;
 	}

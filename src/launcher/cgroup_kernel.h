@@ -62,8 +62,9 @@ void cgroup_tree_each(int dir_fd, void (*each)(void *arg, int dir_fd, const char
 		      void *arg);
 
 /* cgroup_find.c */
-/* our own cgroup as directories; kind and dir, or NONE with reason and fix */
-void cgroup_find(struct cgroup_base *out);
+/* our own cgroup as directories; kind and dir, or NONE with reason and fix. self_dir is
+ * /proc/self, or a test's idea of it */
+void cgroup_find(const char *self_dir, struct cgroup_base *out);
 void cgroup_refuse(struct cgroup_base *out, const char *fix, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* this place has a directory of its own: no earlier one shares its mount */

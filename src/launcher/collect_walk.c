@@ -282,8 +282,9 @@ static int take_entry(struct walk *w, const struct level *l, const char *name)
 static int take_root(struct walk *w)
 {
 	const char *name = w->job->output_dir;
-	int fd = fs_open_beneath(w->job->work_fd, name,
-				 O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	/* no O_NOFOLLOW: it would call a link ENOTDIR; the resolve flags refuse it better
+	 */
+	int fd = fs_open_beneath(w->job->work_fd, name, O_RDONLY | O_DIRECTORY, 0);
 
 	if (fd >= 0)
 		return enter(w, fd, 0);
