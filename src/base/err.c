@@ -11,8 +11,7 @@
 
 #include "base/utf8.h"
 
-/* The text is made with room to spare, so that the cut can see the character it falls in.
- */
+/* Made with room to spare, so that the cut can see the character it falls in. */
 static __attribute__((format(printf, 3, 0))) void put_text(struct err *e,
 							   const char *suffix,
 							   const char *fmt, va_list ap)

@@ -151,7 +151,7 @@ int json_get_number(const struct json *object, const char *name, double *out_n,
 	int there = get(object, name, JSONNumber, &v, e);
 
 	if (there == JSON_THERE)
-		*out_n = json_number(v);
+		*out_n = json_double(v);
 	return there;
 }
 
@@ -217,7 +217,7 @@ const char *json_text(const struct json *string, size_t *out_len)
 	return json_value_get_string(val(string));
 }
 
-double json_number(const struct json *number)
+double json_double(const struct json *number)
 {
 	return json_is_number(number) ? json_value_get_number(val(number)) : 0;
 }

@@ -56,7 +56,7 @@ const char *json_key(const struct json *object, size_t i);
 const struct json *json_value(const struct json *object, size_t i);
 /* NULL: not a string; out_len may be NULL. The text may hold NUL: trust the length. */
 const char *json_text(const struct json *string, size_t *out_len);
-double json_number(const struct json *number);
+double json_double(const struct json *number);
 bool json_bool(const struct json *flag);
 
 #endif

@@ -288,9 +288,9 @@ void log_event(enum log_level level, const char *event, const char *fmt, ...)
 	marks = mark_format(fmt, marked, sizeof(marked));
 	va_start(ap, fmt);
 	errno = saved; /* for %m */
+/* the caller's compiler has checked fmt */
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral" /* fmt was checked at the caller's \
-						      */
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
 	len = vsnprintf(text, sizeof(text), marks < 0 ? fmt : marked, ap);
 #pragma GCC diagnostic pop
 	va_end(ap);
