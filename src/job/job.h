@@ -138,5 +138,7 @@ bool jobs_idle(const struct jobs *j); /* nothing runs and nothing is queued */
 void jobs_kill_all(struct jobs *j);   /* drains; running ones are killed and answered */
 
 const char *verdict_name(enum verdict v); /* "ok", "nonzero_exit", ... */
+/* seconds for people, in `room`: 1000 is "1", 500 is "0.5" */
+const char *job_seconds(uint32_t ms, char room[16]);
 
 #endif

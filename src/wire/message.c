@@ -64,8 +64,10 @@ static bool report_ok(const struct report *r)
 
 static bool outcome_ok(const struct outcome *o)
 {
+	if (o->signal == 0 && (o->exit_code < 0 || o->exit_code > 255))
+		return false;
 	return o->verdict < VERDICT_COUNT && o->files <= 1 && o->signal >= 0 &&
-	       o->signal <= SIGNAL_MAX && o->exit_code >= 0 && o->exit_code <= 255 &&
+	       o->signal <= SIGNAL_MAX &&
 	       ends(o->memory_reason, sizeof(o->memory_reason)) &&
 	       ends(o->pids_reason, sizeof(o->pids_reason));
 }

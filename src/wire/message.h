@@ -3,15 +3,18 @@
  * message.h - what server and launcher say to each other
  *
  * One SEQPACKET socket, messages of one fixed size, at most MESSAGE_FDS descriptors each.
- *A message of another size, an unknown type or a wrong number of descriptors is an error
- *of the peer (errno EPROTO) and received descriptors are closed.
+ * A message of another size, an unknown type or a wrong number of descriptors is an error
+ * of the peer (errno EPROTO) and received descriptors are closed.
  *
- *	server -> launcher	MSG_RUN	    a plan; fd: input memfd
- *				MSG_KILL    the client went away
- *	launcher -> server	MSG_REPORT  isolation found; at start and whenever it
- *changes MSG_STREAMS fds: stdin (write), stdout (read), stderr (read) MSG_STARTED the
- *program runs; setup_us is known MSG_DONE    an outcome; fd: files, when outcome.files is
- *1 MSG_FAILED  no user code ran: step and errno
+ *	server -> launcher
+ *		MSG_RUN      a plan; fd: input memfd
+ *		MSG_KILL     the client went away
+ *	launcher -> server
+ *		MSG_REPORT   isolation found; at start and whenever it changes
+ *		MSG_STREAMS  fds: stdin (write), stdout (read), stderr (read)
+ *		MSG_STARTED  the program runs; setup_us is known
+ *		MSG_DONE     an outcome; fd: files, when outcome.files is 1
+ *		MSG_FAILED   no user code ran: step and errno
  */
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H

@@ -22,9 +22,9 @@ struct limits {
 };
 
 struct plan {
-	uint32_t row;    /* of struct setup */
-	uint32_t canary; /* 1: run the canary instead of a program; the launcher's own
-			    runs only */
+	uint32_t row; /* of struct setup */
+	/* not 0: the canary instead of a program; the launcher's own runs only */
+	uint32_t canary;
 	struct limits limits;
 	uint64_t input_bytes; /* size of the input memfd */
 };

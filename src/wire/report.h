@@ -53,9 +53,11 @@ struct report {
 	struct layer layer[LAYER_COUNT];
 };
 
-const char *report_level_name(
-	uint32_t level);                  /* "full", ... ; "none" for anything else */
-int report_level_parse(const char *text); /* the level, or -1 */
-const char *report_layer_name(enum layer_id id); /* "user_namespace", ... */
+/* "full", ... ; "none" for anything else */
+const char *report_level_name(uint32_t level);
+/* the level, or -1 */
+int report_level_parse(const char *text);
+/* "user_namespace", ... */
+const char *report_layer_name(enum layer_id id);
 
 #endif

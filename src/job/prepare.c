@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * prepare.c - settings + mode + request to a plan and an input memfd
+ *
+ * Limits are clamped here and nowhere else in the server; the launcher has the ceilings
+ * too and refuses what is above them.
+ */
+#include "job/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fs.h"
+#include "base/mem.h"
+#include "config/mode.h"
+#include "config/settings.h"
+#include "job/jobs.h"
+#include "wire/input.h"
+
+static void free_words(char **words)
+{
+	for (char **w = words; w && *w; w++)
+		free(*w);
+	free(words);
+}
+
+static void free_files(struct run_request *r)
+{
+	for (size_t i = 0; i < r->file_count; i++) {
+		free(r->files[i].name);
+		buf_done(&r->files[i].data);
+	}
+	free(r->files);
+	r->files = NULL;
+	r->file_count = 0;
+}
+
+void request_done(struct run_request *r)
+{
+	if (!r)
+		return;
+	buf_done(&r->code);
+	buf_done(&r->stdin_text);
+	free_files(r);
+	free_words(r->args);
+	free_words(r->env);
+	memset(r, 0, sizeof(*r));
+}
+
+/* what is wanted, or the default where that is 0, but never above the ceiling */
+static uint32_t clamp(uint32_t wanted, uint64_t usual, uint64_t ceiling)
+{
+	uint64_t n = wanted ? wanted : usual;
+
+	if (n > ceiling)
+		n = ceiling;
+	return n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+void job_limits(const struct settings *s, const struct mode *m,
+		const struct limits *wanted, struct limits *out)
+{
+	const struct limits *own = &m->defaults;
+	uint64_t memory_mb = s->memory_mb ? s->memory_mb : own->memory_mb;
+	uint64_t pids = s->pids ? s->pids : own->pids;
+	uint64_t disk_mb = s->disk_mb ? s->disk_mb : own->disk_mb;
+	struct limits l = {0};
+	uint64_t cpu_ms;
+
+	l.wall_ms = clamp(wanted->wall_ms, s->timeout_sec * 1000,
+			  s->max_timeout_sec * 1000);
+	cpu_ms = s->cpu_sec ? s->cpu_sec * 1000 : l.wall_ms;
+	l.cpu_ms = clamp(wanted->cpu_ms, cpu_ms, cpu_ms);
+	l.memory_mb = clamp(wanted->memory_mb, memory_mb, memory_mb);
+	l.pids = clamp(wanted->pids, pids, pids);
+	l.disk_mb = clamp(wanted->disk_mb, disk_mb, disk_mb);
+	l.output_kb = clamp(wanted->output_kb, s->max_output_kb, s->output_ceiling_kb);
+	*out = l;
+}
+
+static int add_record(struct buf *b, enum input_kind kind, const char *name,
+		      const void *data, size_t len)
+{
+	static const char zeros[INPUT_ALIGN];
+	struct input_record head = {
+		.kind = kind, .name_len = (uint32_t)strlen(name), .data_len = len};
+	size_t end = b->len + input_size(head.name_len, len);
+
+	if (buf_add(b, &head, sizeof(head)) < 0 ||
+	    buf_add(b, name, head.name_len + 1u) < 0 || buf_add(b, data, len) < 0)
+		return -1;
+	return buf_add(b, zeros, end - b->len); /* the NUL behind the data, and padding */
+}
+
+static int add_words(struct buf *b, enum input_kind kind, char *const *words)
+{
+	for (char *const *w = words; w && *w; w++)
+		if (add_record(b, kind, "", *w, strlen(*w)) < 0)
+			return -1;
+	return 0;
+}
+
+static int add_traceparent(struct buf *b, const char *traceparent)
+{
+	char text[128];
+
+	if (!traceparent[0])
+		return 0;
+	snprintf(text, sizeof(text), "TRACEPARENT=%s", traceparent);
+	return add_record(b, INPUT_ENV, "", text, strlen(text));
+}
+
+static size_t words_size(char *const *words)
+{
+	size_t n = 0;
+
+	for (char *const *w = words; w && *w; w++)
+		n += input_size(0, strlen(*w));
+	return n;
+}
+
+static size_t whole_size(const struct run_request *r)
+{
+	/* the code, a TRACEPARENT, the end */
+	size_t n = input_size(0, r->code.len) + input_size(0, 128) + input_size(0, 0);
+
+	for (size_t i = 0; i < r->file_count; i++)
+		n += input_size(strlen(r->files[i].name), r->files[i].data.len);
+	return n + words_size(r->args) + words_size(r->env);
+}
+
+static int fill(struct buf *b, const struct run_request *r)
+{
+	if (add_record(b, INPUT_SCRIPT, "", r->code.bytes, r->code.len) < 0)
+		return -1;
+	for (size_t i = 0; i < r->file_count; i++)
+		if (add_record(b, INPUT_FILE, r->files[i].name, r->files[i].data.bytes,
+			       r->files[i].data.len) < 0)
+			return -1;
+	if (add_words(b, INPUT_ARG, r->args) < 0 || add_words(b, INPUT_ENV, r->env) < 0 ||
+	    add_traceparent(b, r->traceparent) < 0)
+		return -1;
+	return add_record(b, INPUT_END, "", NULL, 0);
+}
+
+int prepare_job(struct job *job, struct err *e)
+{
+	struct run_request *r = &job->request;
+	struct buf input;
+
+	buf_init(&input, whole_size(r));
+	if (buf_reserve(&input, input.cap_bytes) < 0 || fill(&input, r) < 0) {
+		buf_done(&input);
+		return err_errno(e, "pack the input of a run");
+	}
+	job->plan = (struct plan){.row = r->row, .limits = r->limits};
+	job->plan.input_bytes = input.len;
+	job->input_fd = fs_sealed("input", input.bytes, input.len);
+	buf_done(&input);
+	if (job->input_fd < 0)
+		return err_errno(e, "seal the input of a run");
+	free_files(r);
+	free_words(r->args);
+	r->args = NULL;
+	return 0;
+}
