@@ -48,7 +48,7 @@ POLICIES := $(sort $(wildcard policy/*.json))
 MANUALS := $(sort $(wildcard man/*.[1-8]))
 TEST_C := $(sort $(wildcard tests/*/*.c))
 TEST_H := $(sort $(wildcard tests/*.h tests/*/*.h))
-SCRIPTS := $(sort $(shell git ls-files -co --exclude-standard 2>/dev/null | \
+SCRIPTS = $(sort $(shell git ls-files -co --exclude-standard 2>/dev/null | \
 	while read -r f; do if [ -f "$$f" ] && head -n 1 "$$f" | \
 	grep -qE '^\#! *(/usr)?/bin/(env )?(ba|da)?sh'; then echo "$$f"; fi; done))
 DEPS_FILES := $(addprefix $(DEPS)/,mongoose.c mongoose.h parson.c parson.h)
@@ -183,16 +183,24 @@ $(BUILD)/policies.c: $(POLICIES) $(wildcard policy) src/setup/embed.sh
 	install uninstall ci format clean distclean help FORCE \
 	test-unit test-policy test-corpus test-launcher test-api test-attack \
 	$(addprefix lint-,$(LINT_CHECKS)) \
-	test-packages lint-packages fuzz-packages vm-packages image-packages
+	packages
 
 all: $(BUILD)/release/sandbox-server ## the hardened binary, build/release/sandbox-server
 
 run: all ## set up, build, and serve on loopback:8080 (ARGS= are passed on)
-	@src/setup/packages.sh run
 	@exec $(BUILD)/release/sandbox-server serve $(ARGS)
 
-deps: ## what the build needs: packages, and mongoose and parson into build/deps
-	@src/setup/packages.sh build
+# All that the goals need, at once: who has no rights here is told one line to type.
+goal = $(filter $(1),$(MAKECMDGOALS))
+PACKAGES := build $(if $(call goal,run),run) $(if $(call goal,clang ci),clang) \
+	$(if $(call goal,test test-unit test-policy test-corpus test-launcher test-api \
+		test-attack test-vm asan ci),test) \
+	$(if $(call goal,lint lint-% format ci),lint) $(if $(call goal,fuzz),clang fuzz) \
+	$(if $(call goal,test-vm),vm) $(if $(call goal,image test-image),image)
+packages: ## the Debian packages that the other goals need; nothing happens if all are there
+	@src/setup/packages.sh $(PACKAGES)
+
+deps: | packages ## mongoose and parson into build/deps
 	@src/setup/deps.sh $(DEPS)
 
 $(DEPS_FILES): | deps ;
@@ -205,7 +213,7 @@ ASAN_SUITES := unit corpus launcher api
 server_tests = $(BUILD)/$(1)/sandbox-server $(call helper_programs,$(1))
 built_for = $(call server_tests,$(1)) $(call test_programs,$(1)) $(call replay_programs,$(1))
 
-test: $(call built_for,test) | test-packages ## every test; each suite also as test-NAME
+test: $(call built_for,test) | packages ## every test; each suite also as test-NAME
 	@tests/run $(BUILD)/test $(SUITES)
 
 test-unit: $(call suite_programs,test,unit)
@@ -213,22 +221,19 @@ test-policy: $(call suite_programs,test,policy)
 test-corpus: $(call replay_programs,test)
 test-launcher: $(call suite_programs,test,launcher) $(call server_tests,test)
 test-api test-attack: $(call server_tests,test)
-$(addprefix test-,$(SUITES)): test-%: | test-packages
+$(addprefix test-,$(SUITES)): test-%: | packages
 	@tests/run $(BUILD)/test $*
 
-asan: $(call built_for,asan) | test-packages ## unit, launcher and api tests under sanitizers
+asan: $(call built_for,asan) | packages ## unit, launcher and api tests under sanitizers
 	@tests/run $(BUILD)/asan $(ASAN_SUITES)
 
-test-packages lint-packages fuzz-packages vm-packages image-packages: %-packages:
-	@src/setup/packages.sh build $*
-
-test-vm: $(call built_for,test) | test-packages vm-packages ## the tests that need a kernel of their own
+test-vm: $(call built_for,test) | packages ## the tests that need a kernel of their own
 	@tests/vm/run $(BUILD)/test
 
-test-image: | image-packages ## build the container image and test it
+test-image: | packages ## build the container image and test it
 	@tests/image/run
 
-image: | image-packages ## the container image
+image: | packages ## the container image
 	buildah build --layers -t sandbox-server -f Containerfile .
 
 FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/fuzz/fuzz_%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -236,7 +241,7 @@ $(FUZZERS): $(BUILD)/fuzz/fuzz_%: $(BUILD)/fuzz/tests/fuzz/fuzz_%.o $(BUILD)/fuz
 	$(call say,LINK,$@)
 	$Q$(fuzz_CC) $(fuzz_FLAGS) -fsanitize=fuzzer $(fuzz_LINK) -o $@ $^ $(LIBS)
 
-fuzz: $(FUZZERS) | fuzz-packages ## each fuzz harness for FUZZ_SECONDS, new inputs in build/fuzz
+fuzz: $(FUZZERS) | packages ## each fuzz harness for FUZZ_SECONDS, new inputs in build/fuzz
 	@for f in $(FUZZERS); do \
 		name=$${f##*/fuzz_}; new=$(BUILD)/fuzz/corpus/$$name; old=tests/fuzz/corpus/$$name; \
 		mkdir -p "$$new"; [ -d "$$old" ] || old=; echo "== $$name"; \
@@ -261,14 +266,14 @@ lint: ## format, clang-tidy, gcc -fanalyzer, cppcheck, shellcheck, mandoc and te
 	@echo 'lint: nothing found'
 
 lint-checks: $(addprefix lint-,$(LINT_CHECKS))
-$(addprefix lint-,$(LINT_CHECKS)): | lint-packages
+$(addprefix lint-,$(LINT_CHECKS)): | packages
 
 lint-format:
 	$(call say,LINT,format)
 	$Qclang-format --dry-run -Werror $(OUR_C)
 
 lint-tidy: $(call stamps,tidy)
-$(call stamps,tidy): $(BUILD)/lint/%.tidy: %.c $(HEADERS) .clang-tidy $(DEPS_FILES) | lint-packages
+$(call stamps,tidy): $(BUILD)/lint/%.tidy: %.c $(HEADERS) .clang-tidy $(DEPS_FILES) | packages
 	$(call say,TIDY,$<)
 	@mkdir -p $(@D)
 	$Qclang-tidy --quiet $< -- $(OUR_FLAGS) $(LINT_FLAGS) >$@.out 2>/dev/null || \
@@ -277,7 +282,7 @@ $(call stamps,tidy): $(BUILD)/lint/%.tidy: %.c $(HEADERS) .clang-tidy $(DEPS_FIL
 
 # at -O0: what the optimizer does to loops, gcc 12's analyzer takes for leaks
 lint-analyzer: $(call stamps,analyzer)
-$(call stamps,analyzer): $(BUILD)/lint/%.analyzer: %.c $(HEADERS) $(DEPS_FILES) | lint-packages
+$(call stamps,analyzer): $(BUILD)/lint/%.analyzer: %.c $(HEADERS) $(DEPS_FILES) | packages
 	$(call say,ANALYZE,$<)
 	@mkdir -p $(@D)
 	$Q$(LINT_CC) -O0 -fanalyzer -Werror $(OUR_FLAGS) $(WARN_FLAGS) $(LINT_FLAGS) -c -o $@ $<
@@ -306,7 +311,7 @@ lint-layers lint-banned lint-manual lint-hosts lint-selftest: lint-%:
 	$(call say,LINT,$*)
 	$Qtests/lint/$*
 
-format: | lint-packages ## put all sources into the form of .clang-format
+format: | packages ## put all sources into the form of .clang-format
 	clang-format -i $(OUR_C)
 
 # ---- and the rest

@@ -3,7 +3,7 @@
 #
 # packages.sh - install the Debian packages that a group of make targets needs
 #
-# usage: packages.sh GROUP...      groups: build run test lint fuzz vm image
+# usage: packages.sh GROUP...      groups: build run test clang lint fuzz vm image
 #
 # A package is missing when what we use of it is missing, so a tool that came by another way
 # counts. Nothing missing: no call of apt-get, no network, no rights needed.
@@ -37,7 +37,8 @@ need_file() {
 }
 
 group_build() {
-	need_command gcc "${CC:-gcc}"
+	compiler=${CC:-gcc}
+	need_command gcc "${compiler%% *}"
 	need_command make make
 	need_file libc6-dev /usr/include/stdio.h
 	need_file libseccomp-dev /usr/include/seccomp.h
@@ -62,6 +63,8 @@ group_test() {
 	need_command util-linux unshare
 }
 
+group_clang() { need_command clang clang; }
+
 group_lint() {
 	need_command clang clang
 	need_command clang-format clang-format
@@ -72,7 +75,6 @@ group_lint() {
 }
 
 group_fuzz() {
-	need_command clang clang
 	need_file libclang-rt-14-dev /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a
 }
 
@@ -95,7 +97,8 @@ apt() {
 		echo "status $status"
 	} | awk '
 		/^status / { code = $2 }
-		/^(Setting up|Get:)/ { print "setup:   " $1, $2, $3, $4, $5 > "/dev/stderr" }
+		/^Get:.*\[/ && NF > 6 { print "setup:   fetching " $5 > "/dev/stderr" }
+		/^Setting up/ { print "setup:   installing " $3 > "/dev/stderr" }
 		/^E: / { error = $0 }
 		END {
 			if (code && error)
@@ -107,7 +110,7 @@ apt() {
 [ $# -gt 0 ] || die "usage: packages.sh GROUP..."
 for group; do
 	case $group in
-	build | run | test | lint | fuzz | vm | image) "group_$group" ;;
+	build | run | test | clang | lint | fuzz | vm | image) "group_$group" ;;
 	*) die "no package group '$group'" ;;
 	esac
 done
