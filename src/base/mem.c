@@ -25,9 +25,11 @@ void *mem_zero(size_t size)
 
 void *mem_array(size_t count, size_t size)
 {
-	if (!count || !size)
-		return mem_zero(1);
-	return sure(calloc(count, size)); /* calloc refuses a product that overflows */
+	size_t all;
+
+	if (__builtin_mul_overflow(count, size, &all))
+		abort();
+	return mem_zero(all);
 }
 
 char *mem_copy(const char *text)
