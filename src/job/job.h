@@ -22,6 +22,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "wire/input.h"
 #include "wire/plan.h"
 #include "wire/report.h"
 

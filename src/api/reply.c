@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * reply.c - struct result to JSON, and errors
+ *
+ * Written straight into the buffer, in one pass: an answer can have tens of megabytes of
+ * base64, of which there shall be one copy. Every function returns 0, or -1 with errno
+ * when the buffer is full; what it then holds is of no use.
+ */
+#include "api/api.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "config/mode.h"
+
+static int add_text(struct buf *b, const char *text)
+{
+	return buf_json_string(b, text, strlen(text));
+}
+
+static int add_files(struct buf *b, const struct result *r)
+{
+	if (!r->file_count)
+		return 0;
+	if (buf_puts(b, ",\"files_produced\":{") < 0)
+		return -1;
+	for (size_t i = 0; i < r->file_count; i++) {
+		const struct produced_file *f = &r->files[i];
+
+		if ((i && buf_puts(b, ",") < 0) || add_text(b, f->name) < 0 ||
+		    buf_puts(b, ":\"") < 0 || buf_base64(b, f->bytes, f->len) < 0 ||
+		    buf_puts(b, "\"") < 0)
+			return -1;
+	}
+	return buf_puts(b, "}");
+}
+
+static int add_skipped(struct buf *b, const struct result *r)
+{
+	if (!r->skipped_count)
+		return 0;
+	if (buf_puts(b, ",\"files_skipped\":[") < 0)
+		return -1;
+	for (size_t i = 0; i < r->skipped_count; i++) {
+		if (buf_puts(b, i ? ",{\"name\":" : "{\"name\":") < 0 ||
+		    add_text(b, r->skipped[i].name) < 0 ||
+		    buf_puts(b, ",\"reason\":") < 0 ||
+		    add_text(b, r->skipped[i].reason) < 0 || buf_puts(b, "}") < 0)
+			return -1;
+	}
+	return buf_puts(b, "]");
+}
+
+static int add_limits(struct buf *b, const struct limits *l)
+{
+	char wall[16], cpu[16];
+
+	return buf_printf(b,
+			  ",\"resource_limits\":{\"timeout_sec\":%s,\"max_output_kb\":%u,"
+			  "\"memory_mb\":%u,\"cpu_seconds\":%s,\"pids\":%u,"
+			  "\"disk_mb\":%u}",
+			  job_seconds(l->wall_ms, wall), l->output_kb, l->memory_mb,
+			  job_seconds(l->cpu_ms, cpu), l->pids, l->disk_mb);
+}
+
+static int add_known(struct buf *b, const char *name, uint64_t n)
+{
+	if (n == USAGE_UNKNOWN)
+		return buf_printf(b, ",\"%s\":null", name);
+	return buf_printf(b, ",\"%s\":%" PRIu64, name, n);
+}
+
+/* why a number is null; none may be given without a reason */
+static int add_unavailable(struct buf *b, const struct outcome *o)
+{
+	const struct {
+		const char *name, *reason;
+		bool missing;
+	} rows[] = {
+		{"memory_peak_kb", o->memory_reason, o->memory_peak_kb == USAGE_UNKNOWN},
+		{"pids_peak", o->pids_reason, o->pids_peak == USAGE_UNKNOWN},
+	};
+	const char *lead = ",\"unavailable\":{";
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		if (!rows[i].missing)
+			continue;
+		if (buf_printf(b, "%s\"%s\":", lead, rows[i].name) < 0 ||
+		    add_text(b, rows[i].reason[0] ? rows[i].reason : "not measured") < 0)
+			return -1;
+		lead = ",";
+	}
+	return lead[1] ? 0 : buf_puts(b, "}");
+}
+
+static int add_usage(struct buf *b, const struct outcome *o)
+{
+	if (buf_printf(b, ",\"usage\":{\"cpu_ms\":%" PRIu64, (o->cpu_us + 500) / 1000) <
+		    0 ||
+	    add_known(b, "memory_peak_kb", o->memory_peak_kb) < 0 ||
+	    add_known(b, "pids_peak", o->pids_peak) < 0 ||
+	    buf_printf(b, ",\"setup_us\":%" PRIu64, o->setup_us) < 0 ||
+	    add_unavailable(b, o) < 0)
+		return -1;
+	return buf_puts(b, "}");
+}
+
+static int add_meta(struct buf *b, const struct result *r)
+{
+	const struct outcome *o = &r->outcome;
+
+	if (buf_printf(b,
+		       ",\"meta\":{\"runtime\":\"local\",\"mode\":\"%s\","
+		       "\"verdict\":\"%s\"",
+		       r->mode->name, verdict_name(o->verdict)) < 0)
+		return -1;
+	if (r->message[0] &&
+	    (buf_puts(b, ",\"message\":") < 0 || add_text(b, r->message) < 0))
+		return -1;
+	if (buf_printf(b, ",\"truncated\":%s,\"timed_out\":%s",
+		       r->out.truncated || r->err.truncated ? "true" : "false",
+		       o->verdict == VERDICT_TIMEOUT ? "true" : "false") < 0)
+		return -1;
+	if (o->signal ? buf_printf(b, ",\"signal\":%d", o->signal) < 0
+		      : buf_puts(b, ",\"signal\":null") < 0)
+		return -1;
+	if (buf_puts(b, ",\"blocked_imports\":[],\"violations\":null") < 0 ||
+	    add_skipped(b, r) < 0 || add_limits(b, &r->limits) < 0 || add_usage(b, o) < 0)
+		return -1;
+	return buf_printf(b, ",\"isolation\":\"%s\"}", report_level_name(r->level));
+}
+
+static int add_result(struct buf *b, const struct result *r, bool with_files)
+{
+	uint64_t ms = (r->outcome.wall_us + 500) / 1000;
+
+	if (buf_printf(b, "{\"status\":\"%s\",\"stdout\":",
+		       r->exit_code == 0 ? "success" : "error") < 0 ||
+	    buf_json_string(b, r->out.kept.bytes, r->out.kept.len) < 0 ||
+	    buf_puts(b, ",\"stderr\":") < 0 ||
+	    buf_json_string(b, r->err.kept.bytes, r->err.kept.len) < 0 ||
+	    buf_printf(b, ",\"exit_code\":%d,\"execution_time_ms\":%" PRIu64,
+		       r->exit_code, ms) < 0)
+		return -1;
+	if (with_files && add_files(b, r) < 0)
+		return -1;
+	if (buf_printf(b, ",\"duration\":%" PRIu64 ".%03u", ms / 1000,
+		       (unsigned)(ms % 1000)) < 0 ||
+	    add_meta(b, r) < 0)
+		return -1;
+	return buf_puts(b, "}");
+}
+
+int reply_result(struct buf *out, const struct result *r)
+{
+	return add_result(out, r, true);
+}
+
+int reply_result_stored(struct buf *out, const struct result *r)
+{
+	return add_result(out, r, false);
+}
+
+int reply_error(struct buf *out, const struct err *e, const char *request_id)
+{
+	const char *code = e->code[0] ? e->code : "internal_error";
+	int rc;
+
+	if (buf_puts(out, "{\"error\":") < 0)
+		return -1;
+	if (e->kind == ERR_OURS && strcmp(code, "internal_error") == 0) {
+		struct buf text;
+
+		buf_init(&text, 256);
+		rc = buf_printf(&text, "internal error (request %.64s)", request_id);
+		if (rc == 0)
+			rc = buf_json_string(out, text.bytes, text.len);
+		buf_done(&text);
+	} else {
+		rc = add_text(out, e->text);
+	}
+	if (rc < 0 || buf_puts(out, ",\"code\":") < 0 || add_text(out, code) < 0)
+		return -1;
+	return buf_puts(out, "}");
+}
+
+int reply_output(struct buf *out, const char *text, size_t len)
+{
+	if (buf_puts(out, "{\"text\":") < 0 || buf_json_string(out, text, len) < 0)
+		return -1;
+	return buf_puts(out, "}");
+}

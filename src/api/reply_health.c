@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * reply_health.c - GET /health and GET /isolation
+ */
+#include "api/api.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "config/mode.h"
+#include "config/settings.h"
+
+#ifndef SANDBOX_VERSION
+#define SANDBOX_VERSION "dev"
+#endif
+
+static int add_text(struct buf *b, const char *text)
+{
+	return buf_json_string(b, text, strlen(text));
+}
+
+static int add_packages(struct buf *b, const struct mode *m)
+{
+	if (buf_puts(b, ",\"preinstalled_packages\":[") < 0)
+		return -1;
+	for (size_t i = 0; m->packages && m->packages[i]; i++)
+		if ((i && buf_puts(b, ",") < 0) || add_text(b, m->packages[i]) < 0)
+			return -1;
+	return buf_puts(b, "]");
+}
+
+static int add_modes(struct buf *b, const struct modes *m)
+{
+	if (m->count < 2)
+		return 0;
+	if (buf_puts(b, ",\"modes\":[") < 0)
+		return -1;
+	for (size_t i = 0; i < m->count; i++)
+		if (buf_printf(b, "%s\"%s\"", i ? "," : "", m->mode[i].name) < 0)
+			return -1;
+	return buf_puts(b, "]");
+}
+
+static int add_layers(struct buf *b, const struct report *r)
+{
+	if (buf_puts(b, ",\"layers\":{") < 0)
+		return -1;
+	for (int i = 0; r && i < LAYER_COUNT; i++)
+		if (buf_printf(b, "%s\"%s\":%s", i ? "," : "",
+			       report_layer_name((enum layer_id)i),
+			       r->layer[i].active ? "true" : "false") < 0)
+			return -1;
+	return buf_puts(b, "}");
+}
+
+static int add_missing(struct buf *b, const struct report *r)
+{
+	const char *comma = "";
+
+	if (buf_puts(b, ",\"missing\":[") < 0)
+		return -1;
+	for (int i = 0; r && i < LAYER_COUNT; i++) {
+		if (!r->layer[i].requested || r->layer[i].active)
+			continue;
+		if (buf_printf(b, "%s\"%s\"", comma,
+			       report_layer_name((enum layer_id)i)) < 0)
+			return -1;
+		comma = ",";
+	}
+	return buf_puts(b, "]");
+}
+
+static int add_isolation(struct buf *b, const struct report *r)
+{
+	if (buf_printf(b, ",\"isolation\":{\"level\":\"%s\"",
+		       report_level_name(r ? r->level : LEVEL_NONE)) < 0 ||
+	    add_layers(b, r) < 0 || add_missing(b, r) < 0)
+		return -1;
+	return buf_puts(b, "}");
+}
+
+int reply_health(struct buf *out, const struct health *h)
+{
+	const struct mode *first = &h->modes->mode[0];
+
+	if (buf_printf(out, "{\"status\":\"%s\",\"mode\":\"%s\",\"runtime_version\":",
+		       h->draining ? "draining" : "healthy", first->name) < 0 ||
+	    add_text(out, first->runtime_version ? first->runtime_version : "") < 0 ||
+	    buf_printf(out,
+		       ",\"capacity\":%" PRIu64 ",\"current_load\":%u,"
+		       "\"uptime_seconds\":%lu",
+		       h->settings->max_concurrent, h->running, h->uptime_sec) < 0 ||
+	    add_packages(out, first) < 0 || add_modes(out, h->modes) < 0 ||
+	    add_isolation(out, h->report) < 0)
+		return -1;
+	if (h->state_note && (buf_puts(out, ",\"state_directory\":") < 0 ||
+			      add_text(out, h->state_note) < 0))
+		return -1;
+	return buf_puts(out, ",\"version\":\"" SANDBOX_VERSION "\"}");
+}
+
+static int add_layer(struct buf *b, const struct layer *l)
+{
+	if (buf_printf(b, "{\"requested\":%s,\"active\":%s,\"evidence\":",
+		       l->requested ? "true" : "false",
+		       l->active ? "true" : "false") < 0 ||
+	    add_text(b, l->evidence) < 0)
+		return -1;
+	if (l->reason[0] &&
+	    (buf_puts(b, ",\"reason\":") < 0 || add_text(b, l->reason) < 0))
+		return -1;
+	if (l->fix[0] && (buf_puts(b, ",\"fix\":") < 0 || add_text(b, l->fix) < 0))
+		return -1;
+	return buf_puts(b, "}");
+}
+
+int reply_isolation(struct buf *out, const struct report *r)
+{
+	if (buf_printf(out, "{\"level\":\"%s\",\"layers\":{",
+		       report_level_name(r ? r->level : LEVEL_NONE)) < 0)
+		return -1;
+	for (int i = 0; r && i < LAYER_COUNT; i++)
+		if (buf_printf(out, "%s\"%s\":", i ? "," : "",
+			       report_layer_name((enum layer_id)i)) < 0 ||
+		    add_layer(out, &r->layer[i]) < 0)
+			return -1;
+	if (buf_puts(out, "}") < 0)
+		return -1;
+	if (r && r->summary[0] &&
+	    (buf_puts(out, ",\"summary\":") < 0 || add_text(out, r->summary) < 0))
+		return -1;
+	return buf_puts(out, "}");
+}
