@@ -180,7 +180,9 @@ int cgroup_slot_remove(struct cgroup_slot *slot)
 		if (base_fd >= 0 && cgroup_tree_remove(base_fd, name, 0) < 0)
 			rc = -1;
 	}
-	if (rc == 0)
+	if (rc < 0)
+		errno = EBUSY;
+	else
 		slot->kind = CGROUP_NONE;
 	return rc;
 }
