@@ -189,9 +189,10 @@ static void set_budgets(struct http_server *h)
 struct http_server *http_server_new(struct loop *l, const struct settings *s,
 				    const struct modes *m, int listen_fd, struct err *e)
 {
+	struct sigaction ignore = {.sa_handler = SIG_IGN};
 	struct http_server *h = mem_zero(sizeof(*h));
 
-	signal(SIGPIPE, SIG_IGN);
+	(void)sigaction(SIGPIPE, &ignore, NULL); /* cannot fail */
 	mg_log_set(MG_LL_NONE);
 	mg_log_set_fn(swallow_log, NULL); /* bytes of requests go there at any level */
 	h->loop = l;
