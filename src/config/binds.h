@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * binds.h - what of the host a run sees: the list of paths in struct setup
+ *
+ * Every path is bound read-only at the same place. No path of the list lies below another
+ * one.
+ */
+#ifndef CONFIG_BINDS_H
+#define CONFIG_BINDS_H
+
+#include <stdbool.h>
+
+struct err;
+struct setup;
+
+/* /usr, the top directories beside it, the few files of /etc that runtimes read */
+int binds_system(struct setup *s, struct err *e);
+/* a path that exists, whatever it is; ENOENT is success */
+int binds_add(struct setup *s, const char *path, struct err *e);
+bool binds_cover(const struct setup *s, const char *path);
+/*
+ * A tree that a runtime names as its own, under that name and under its real one. 1 when
+ * it is bound; 0 when it may not be: it holds a home directory or is one (then nothing
+ * was added).
+ */
+int binds_tree(struct setup *s, const char *path, struct err *e);
+/* a program: every link on the way to it that no other bind covers, as a single file */
+int binds_program(struct setup *s, const char *path, struct err *e);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * mode.h - the runtimes: found how, run how
+ *
+ * Found at start by looking through PATH and asking the interpreter itself; everything a
+ * run needs is then a row of struct setup.
+ */
+#ifndef CONFIG_MODE_H
+#define CONFIG_MODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "wire/plan.h"
+
+struct buf;
+struct err;
+struct settings;
+struct setup;
+
+enum mode_id { MODE_PYTHON, MODE_GOLANG, MODE_NODE, MODE_SHELL, MODE_COUNT };
+
+struct mode {
+	enum mode_id id;
+	const char *name;       /* python */
+	char *runtime_version;  /* first line of its version output */
+	char **packages;        /* preinstalled, NULL-terminated, sorted */
+	struct limits defaults; /* default and ceiling in one, but for time and output */
+	unsigned row;           /* in struct setup */
+	int typescript_row;   /* -1: this node cannot strip types (or this is not node) */
+	char *version_number; /* "20.20.2" */
+};
+
+struct modes {
+	struct mode mode[MODE_COUNT]; /* the served ones, the default first */
+	size_t count;
+};
+
+/*
+ * Decides what is served (settings->mode or auto), asks each runtime for its version
+ *within 5 s, fills modes and setup's rows, binds and environment. -1 and *e with exactly
+ *the messages of the manual: no supported runtime found in PATH (tried: python3, go,
+ *node, bash) unsupported mode "ruby" (supported: python, golang, node, shell) mode=golang
+ *but 'go' not found in PATH mode=python but 'python3' does not run
+ */
+int modes_find(struct modes *m, const struct settings *s, struct setup *setup,
+	       struct err *e);
+void modes_done(struct modes *m);
+/*
+ * The mode and row for a request's "language" (NULL: the default); aliases javascript js
+ * typescript ts go bash sh py. NULL and ERR_THEIRS "unsupported_language" listing what is
+ * served; TypeScript on a node that cannot strip types: 400 naming the version that can.
+ */
+const struct mode *modes_for_language(const struct modes *m, const char *language,
+				      unsigned *out_row, struct err *e);
+
+#endif
