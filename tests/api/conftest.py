@@ -1,0 +1,495 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Servers for tests: started on a free loopback port, and looked after when they end.
+
+    def test_x(server):             the shared one: all runtimes found here, default settings
+    def test_y(start):              a server of its own
+        s = start(SANDBOX_MAX_CONCURRENT="2", mode="python")
+
+A server that does not end with 0 on SIGTERM, or leaves a process, mount, cgroup or file
+behind, fails the test that started it.
+"""
+
+import http.client
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+import pytest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BINARY = os.environ.get("SANDBOX_SERVER", os.path.join(TOP, "build/test/sandbox-server"))
+RUNTIMES = {"python": "python3", "golang": "go", "node": "node", "shell": "bash"}
+START_SECONDS = 60
+STOP_SECONDS = 40
+
+
+class Reply:
+    """An answer, as it came."""
+
+    def __init__(self, status, headers, body):
+        self.status = status
+        self.headers = headers  # names in lower case
+        self.body = body
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    def __repr__(self):
+        return f"<{self.status} {self.body[:300]!r}>"
+
+
+def wait_for(what, seconds=10, step=0.01):
+    """The first true value of what(), or a failure."""
+    end = time.monotonic() + seconds
+    while True:
+        value = what()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"{what} did not become true in {seconds} s")
+        time.sleep(step)
+
+
+class Raw:
+    """A connection that says exactly what it is told to."""
+
+    def __init__(self, port, data=b"", timeout=20, host="127.0.0.1"):
+        self.sock = socket.create_connection((host, port), timeout=timeout)
+        self.got = b""
+        if data:
+            self.send(data)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def send(self, data):
+        self.sock.sendall(data)
+
+    def close(self):
+        self.sock.close()
+
+    def reset(self):
+        """End with RST instead of FIN."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.sock.close()
+
+    def _more(self):
+        try:
+            piece = self.sock.recv(1 << 18)
+        except ConnectionResetError:
+            piece = b""
+        self.got += piece
+        return bool(piece)
+
+    def reply(self, head_only=False):
+        """The next answer on this connection; None when it ended instead."""
+        while b"\r\n\r\n" not in self.got:
+            if not self._more():
+                assert not self.got, f"half an answer: {self.got[:200]!r}"
+                return None
+        head, rest = self.got.split(b"\r\n\r\n", 1)
+        lines = head.decode("latin-1").split("\r\n")
+        status = int(lines[0].split()[1])
+        headers = {}
+        for line in lines[1:]:
+            name, value = line.split(":", 1)
+            headers[name.lower()] = value.strip()
+        self.got = rest
+        if status == 100 or head_only:
+            return Reply(status, headers, b"")
+        if headers.get("transfer-encoding") == "chunked":
+            return Reply(status, headers, b"".join(self.chunks()))
+        if "content-length" not in headers:
+            while self._more():
+                pass
+            body, self.got = self.got, b""
+            return Reply(status, headers, body)
+        want = int(headers["content-length"])
+        parts, have = [self.got], len(self.got)
+        while have < want:
+            self.got = b""
+            assert self._more(), f"{have} of {want} bytes, then the end"
+            parts.append(self.got)
+            have += len(self.got)
+        whole = b"".join(parts)
+        self.got = whole[want:]
+        return Reply(status, headers, whole[:want])
+
+    def chunks(self):
+        """The chunks of a body, as they come."""
+        while True:
+            while b"\r\n" not in self.got:
+                assert self._more(), "the stream ended in a chunk size"
+            size, self.got = self.got.split(b"\r\n", 1)
+            need = int(size, 16) + 2
+            while len(self.got) < need:
+                assert self._more(), "the stream ended inside a chunk"
+            piece, self.got = self.got[: need - 2], self.got[need:]
+            if need == 2:
+                return
+            yield piece
+
+    def replies(self):
+        """Every answer until the server closes."""
+        found = []
+        while True:
+            one = self.reply()
+            if one is None:
+                return found
+            found.append(one)
+
+    def ended(self, seconds=5):
+        """Did the server close its side within this time?"""
+        end = time.monotonic() + seconds
+        while True:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.sock], [], [], left)[0]:
+                return False
+            if not self._more():
+                return True
+
+
+def post(body, path="/execute", headers=(), host="localhost"):
+    """The bytes of a POST with a JSON body."""
+    if not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+    lines = [
+        f"POST {path} HTTP/1.1",
+        f"Host: {host}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        *headers,
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def get(path="/healthz", headers=(), version="1.1", method="GET"):
+    lines = [f"{method} {path} HTTP/{version}", "Host: localhost", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def _mounts():
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as f:
+        return set(line.split()[4] for line in f)
+
+
+def _cgroups():
+    """Directories that look like ours, in every hierarchy."""
+    found = set()
+    for top, dirs, _ in os.walk("/sys/fs/cgroup"):
+        if top.count("/") > 8:
+            dirs[:] = []
+        found.update(os.path.join(top, d) for d in dirs if "sandbox" in d)
+    return found
+
+
+def _tree(pid):
+    """A process and everything below it."""
+    found, todo = [], [pid]
+    while todo:
+        p = todo.pop()
+        found.append(p)
+        try:
+            for t in os.listdir(f"/proc/{p}/task"):
+                with open(f"/proc/{p}/task/{t}/children", encoding="ascii") as f:
+                    todo.extend(int(c) for c in f.read().split())
+        except OSError:
+            pass
+    return found
+
+
+def _name(pid):
+    """(pid, start time): the same process, not another one with its number."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else (pid, fields[19])
+
+
+class Server:
+    """A running server."""
+
+    def __init__(self, env, args=(), mode=None, state_dir=None, ready=True):
+        self.mounts_before = _mounts()
+        self.cgroups_before = _cgroups()
+        self.own_state = state_dir is None
+        self.state_dir = state_dir or tempfile.mkdtemp(prefix="sandbox-state-")
+        os.chmod(self.state_dir, 0o755)
+        full = {
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ.get("HOME", "/"),
+            "SANDBOX_PORT": "0",
+            "SANDBOX_STATE_DIR": self.state_dir,
+        }
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LD_LIBRARY_PATH", "LSAN_OPTIONS"):
+            if name in os.environ:
+                full[name] = os.environ[name]
+        if mode:
+            full["SANDBOX_MODE"] = mode
+        full.update(env)
+        self.lines = []
+        self.news = threading.Condition()
+        self.stopped = False
+        self.seen = set()
+        self.proc = subprocess.Popen(
+            [BINARY, "serve", *args],
+            env={k: v for k, v in full.items() if v is not None},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._follow, daemon=True).start()
+        try:
+            self.port = self._find_port()
+            self.url = f"http://127.0.0.1:{self.port}"
+            if ready:
+                self.wait_ready()
+        except BaseException:
+            self.kill()
+            raise
+
+    # ---- the process
+
+    @property
+    def pid(self):
+        return self.proc.pid
+
+    @property
+    def server_pid(self):
+        """The process that holds the connections: the one whose listener is ours."""
+        for pid in self.pids():
+            if self.port in _listening(pid):
+                return pid
+        raise AssertionError("nobody listens")
+
+    def pids(self):
+        """The server's processes, runs included; remembered for the end."""
+        found = _tree(self.pid)
+        self.seen.update(n for n in map(_name, found) if n)
+        return found
+
+    def _follow(self):
+        for line in self.proc.stderr:
+            with self.news:
+                self.lines.append(line.decode(errors="replace").rstrip("\n"))
+                self.news.notify_all()
+        with self.news:
+            self.lines.append(None)
+            self.news.notify_all()
+
+    def log(self):
+        """What it has written so far."""
+        with self.news:
+            return "\n".join(line for line in self.lines if line is not None)
+
+    def wait_log(self, pattern, seconds=10):
+        """The first log line that matches, now or soon."""
+        end = time.monotonic() + seconds
+        with self.news:
+            while True:
+                for line in self.lines:
+                    if line is not None and re.search(pattern, line):
+                        return line
+                left = end - time.monotonic()
+                if left <= 0 or None in self.lines:
+                    shown = "\n".join(x for x in self.lines if x is not None)
+                    raise AssertionError(f"no {pattern!r} in the log:\n{shown}")
+                self.news.wait(left)
+
+    def _find_port(self):
+        line = self.wait_log(r"server\.listening", START_SECONDS)
+        return int(re.search(r'"?port"?[=:]"?(\d+)', line).group(1))
+
+    def wait_ready(self, seconds=START_SECONDS):
+        def ready():
+            assert self.proc.poll() is None, f"it ended:\n{self.log()}"
+            return self.get("/readyz").status == 200
+
+        wait_for(ready, seconds, step=0.02)
+
+    def stop(self, signo=signal.SIGTERM, status=0):
+        """Ends it and looks at what it leaves; harmless the second time."""
+        if self.stopped:
+            return
+        self.stopped = True
+        self.pids()
+        self.proc.send_signal(signo)
+        try:
+            code = self.proc.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"it did not end:\n{self.log()}") from None
+        try:
+            assert code == status, f"it ended with {code}:\n{self.log()}"
+            self.check_nothing_left()
+        finally:
+            self._remove_state()
+
+    def kill(self):
+        """kill -9 for it and its processes, without looking."""
+        self.stopped = True
+        for pid in reversed(self.pids()):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.proc.wait(STOP_SECONDS)
+        self._remove_state()
+
+    def _remove_state(self):
+        if self.own_state:
+            shutil.rmtree(self.state_dir, ignore_errors=True)
+
+    def check_nothing_left(self):
+        def left():
+            return [n for n in self.seen if _name(n[0]) == n]
+
+        try:
+            wait_for(lambda: not left(), 3)
+        except AssertionError:
+            raise AssertionError(f"processes left: {left()}\n{self.log()}") from None
+        more = _mounts() - self.mounts_before
+        assert not more, f"mounts left: {more}"
+        more = {c for c in _cgroups() - self.cgroups_before if str(self.pid) in c}
+        assert not more, f"cgroups left: {more}"
+        kept = {"artifacts", "layers", "images", "sessions", "cache"}
+        more = {f for f in os.listdir(self.state_dir) if f.split(".")[0] not in kept}
+        assert not more, f"files left in the state directory: {more}"
+
+    def rss_kb(self, pid=None):
+        with open(f"/proc/{pid or self.server_pid}/status", encoding="ascii") as f:
+            return int(re.search(r"VmRSS:\s*(\d+)", f.read()).group(1))
+
+    def cpu_seconds(self, pid=None):
+        with open(f"/proc/{pid or self.server_pid}/stat", encoding="ascii") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    # ---- requests
+
+    def request(self, method, path, body=None, headers=None, timeout=120):
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            c.request(method, path, body=body, headers=headers or {})
+            r = c.getresponse()
+            names = {k.lower(): v for k, v in r.getheaders()}
+            return Reply(r.status, names, r.read())
+        finally:
+            c.close()
+
+    def get(self, path, **headers):
+        return self.request("GET", path, headers=headers)
+
+    def post(self, path, value, headers=None, timeout=120):
+        body = value if isinstance(value, (bytes, str)) else json.dumps(value)
+        if isinstance(body, str):
+            body = body.encode()
+        head = {"Content-Type": "application/json", **(headers or {})}
+        return self.request("POST", path, body, head, timeout)
+
+    def execute(self, code, **fields):
+        """POST /execute; its answer must be 200, and is returned as an object."""
+        r = self.post("/execute", {"code": code, **fields})
+        assert r.status == 200, r
+        return r.json
+
+    def raw(self, data=b"", timeout=20):
+        return Raw(self.port, data, timeout)
+
+    def load(self):
+        return self.get("/health").json["current_load"]
+
+    def events(self, code, accept="text/event-stream", **fields):
+        """The events of a streamed run: (name, data), as they come."""
+        body = {"code": code, **fields}
+        with self.raw(post(body, headers=[f"Accept: {accept}"])) as c:
+            head = c.reply(head_only=True)
+            assert head.status == 200, head
+            text = b""
+            sse = head.headers["content-type"].startswith("text/event-stream")
+            end = b"\n\n" if sse else b"\n"
+            for piece in c.chunks():
+                text += piece
+                while end in text:
+                    one, text = text.split(end, 1)
+                    if sse:
+                        name, data = one.decode().split("\n", 1)
+                        yield name[len("event: ") :], json.loads(data[len("data: ") :])
+                    else:
+                        value = json.loads(one)
+                        yield value["event"], value["data"]
+
+
+def _listening(pid):
+    """Ports that sockets of this process listen on."""
+    inodes, ports = set(), set()
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            m = re.match(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{fd}"))
+            if m:
+                inodes.add(m.group(1))
+        for table in ("tcp", "tcp6"):
+            with open(f"/proc/{pid}/net/{table}", encoding="ascii") as f:
+                for line in list(f)[1:]:
+                    fields = line.split()
+                    if fields[3] == "0A" and fields[9] in inodes:
+                        ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+    except OSError:
+        pass
+    return ports if len(ports) else set()
+
+
+def found_modes():
+    """The modes whose runtime is on PATH, the usual order."""
+    return [m for m, program in RUNTIMES.items() if shutil.which(program)]
+
+
+@pytest.fixture
+def start():
+    """Makes servers that end with the test: start(mode="python", SANDBOX_QUEUE="1")."""
+    running = []
+
+    def one(*args, mode="python", state_dir=None, ready=True, **env):
+        s = Server(env, args, mode, state_dir, ready)
+        running.append(s)
+        return s
+
+    yield one
+    failures = []
+    for s in reversed(running):
+        try:
+            s.stop()
+        except AssertionError as e:
+            failures.append(str(e))
+    assert not failures, "\n".join(failures)
+
+
+@pytest.fixture(scope="session")
+def server():
+    """One server for everything that leaves no trace: every runtime found, defaults."""
+    s = Server({}, (), ",".join(found_modes()))
+    yield s
+    s.stop()
+
+
+@pytest.fixture(params=["python", "golang", "node", "shell"])
+def mode(request):
+    """A test once for every mode."""
+    if request.param not in found_modes():
+        pytest.skip(f"{RUNTIMES[request.param]} is not on PATH")
+    return request.param

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * test_routes.c - method and path choose a handler; Accept chooses a stream
+ */
+#include "http/routes.h"
+
+#include "../tap.h"
+#include "base/err.h"
+#include "http/conn.h"
+
+static int status(enum http_method m, const char *path)
+{
+	struct err e = {0};
+	const struct route *r = routes_find(m, (struct span){path, strlen(path)}, &e);
+
+	return r ? 0 : err_status(&e);
+}
+
+TEST(execute_is_posted)
+{
+	CHECK(status(METHOD_POST, "/execute") == 0);
+	CHECK(status(METHOD_GET, "/execute") == 405);
+	CHECK(status(METHOD_HEAD, "/execute") == 405);
+	CHECK(status(METHOD_TRACE, "/execute") == 405);
+	CHECK(strcmp(routes_allow((struct span){"/execute", 8}), "POST") == 0);
+}
+
+TEST(probes_answer_get_and_head)
+{
+	static const char *const paths[] = {"/health", "/healthz", "/readyz",
+					    "/isolation"};
+
+	for (size_t i = 0; i < 4; i++) {
+		CHECK(status(METHOD_GET, paths[i]) == 0);
+		CHECK(status(METHOD_HEAD, paths[i]) == 0);
+		CHECK(status(METHOD_POST, paths[i]) == 405);
+		CHECK(strcmp(routes_allow((struct span){paths[i], strlen(paths[i])}),
+			     "GET, HEAD") == 0);
+	}
+}
+
+TEST(other_paths_are_not_there)
+{
+	static const char *const paths[] = {
+		"/",         "/execute/", "/Execute",  "/executes",  "/execut",
+		"//execute", "/health/",  "/healthzz", "/sessionsx", "/%65xecute"};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		CHECK(status(METHOD_GET, paths[i]) == 404);
+	CHECK(routes_allow((struct span){"/", 1})[0] == 0);
+}
+
+TEST(what_comes_later_says_so)
+{
+	static const char *const paths[] = {
+		"/sessions", "/sessions/x/exec", "/scopes/a/b",   "/tools/run", "/mcp",
+		"/upload",   "/list/",           "/download/a/b", "/exists/x"};
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		CHECK(status(METHOD_GET, paths[i]) == 501);
+		CHECK(status(METHOD_DELETE, paths[i]) == 501);
+	}
+}
+
+static enum stream_kind wanted(const char *accept)
+{
+	return stream_wanted((struct span){accept, accept ? strlen(accept) : 0});
+}
+
+TEST(accept_chooses_the_stream)
+{
+	CHECK(wanted(NULL) == STREAM_NONE);
+	CHECK(wanted("*/*") == STREAM_NONE);
+	CHECK(wanted("text/event-stream") == STREAM_SSE);
+	CHECK(wanted("Text/Event-Stream;q=0.9") == STREAM_SSE);
+	CHECK(wanted("application/x-ndjson") == STREAM_LINES);
+	CHECK(wanted("text/html, application/x-ndjson , */*") == STREAM_LINES);
+	CHECK(wanted("application/json, text/event-stream") == STREAM_NONE);
+	CHECK(wanted("text/event-streams") == STREAM_NONE);
+}
