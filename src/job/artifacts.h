@@ -16,7 +16,8 @@
 struct artifacts;
 struct err;
 
-/* dir_fd is taken over; NULL when artifacts are off (dir_fd -1); the others take NULL */
+/* dir_fd is taken over; NULL when artifacts are off (dir_fd -1 or no room for any); the
+ * others take NULL */
 struct artifacts *artifacts_new(int dir_fd, uint64_t cap_bytes);
 void artifacts_free(struct artifacts *a);
 
