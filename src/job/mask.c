@@ -139,7 +139,7 @@ static bool ends_authority(char c)
 	       c == '<' || c == '>' || c == '`' || (unsigned char)c <= ' ';
 }
 
-/* the inside of one string onto out, scheme://user:secret@ as scheme://***@ */
+/* the inside of one string onto out, with stars between scheme:// and @ */
 static int mask_userinfo(struct buf *out, const char *text, size_t len)
 {
 	size_t done = 0, at = 0;
