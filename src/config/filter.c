@@ -133,12 +133,26 @@ failed:
 	return NULL;
 }
 
+/*
+ * libseccomp takes this machine's numbers and translates them by name for another
+ * architecture. So a filter for another one lacks the calls of `newer`: it shows that a
+ * policy compiles there, and is not meant to be loaded.
+ */
+static int rule_number(enum policy_arch arch, const char *name)
+{
+	int number = filter_number(arch, name);
+
+	if (number < 0 || arch == FILTER_ARCH)
+		return number;
+	return seccomp_syscall_resolve_name(name);
+}
+
 static int add_rule(scmp_filter_ctx ctx, const struct policy *p, enum policy_arch arch,
 		    const struct policy_rule *r, struct err *e)
 {
 	uint32_t action = action_value(r->action, r->errno_ret);
 	struct scmp_arg_cmp cmp[POLICY_ARGS];
-	int number = filter_number(arch, r->name);
+	int number = rule_number(arch, r->name);
 
 	/* a rule that says what the default says is there for the reader; libseccomp
 	 * refuses it */
