@@ -22,8 +22,8 @@
 
 /* the sandbox sets these itself, or they steer the loader */
 static const char *const taken[] = {
-	"PATH",       "HOME",        "LANG",    "TMPDIR",
-	"OUTPUT_DIR", "TRACEPARENT", "GOCACHE", "GLIBC_TUNABLES",
+	"PATH",    "HOME",   "LANG",    "TMPDIR",      "OUTPUT_DIR", "TRACEPARENT",
+	"GOCACHE", "GOPATH", "GOPROXY", "GOTOOLCHAIN", "NODE_PATH",  "GLIBC_TUNABLES",
 };
 
 /* "NAME=value" or one argument; name NULL for the latter */
