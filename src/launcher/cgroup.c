@@ -304,8 +304,16 @@ void cgroup_kill(const struct cgroup_slot *slot, pid_t worker)
 
 bool cgroup_empty(const struct cgroup_slot *slot, pid_t worker)
 {
-	return slot->kind == CGROUP_NONE ||
-	       cgroup_list(run_dir(slot), worker, NULL, 0) == 0;
+	switch (slot->kind) {
+	case CGROUP_V1:
+		return cgroup_list(run_dir(slot), worker, NULL, 0) == 0;
+	case CGROUP_V2: /* a list leaves out who is on his way; the directory counts him
+			 */
+		return cgroup_number(slot, CGROUP_FILE_EVENTS, "populated") == 0;
+	case CGROUP_NONE:
+		break;
+	}
+	return true;
 }
 
 uint64_t cgroup_cpu_us(const struct cgroup_slot *slot)

@@ -63,6 +63,7 @@ struct cgroup_usage {
 };
 
 enum cgroup_file {
+	CGROUP_FILE_EVENTS,
 	CGROUP_FILE_OOM,
 	CGROUP_FILE_CPU_TIME,
 	CGROUP_FILE_CPU_STAT,

@@ -23,6 +23,7 @@
 #define OURS 1 /* task in the run's leaf that is not the program's: init */
 
 static const struct cgroup_file_row files[CGROUP_FILES] = {
+	[CGROUP_FILE_EVENTS] = {CGROUP_RUN, "cgroup.events", O_RDONLY},
 	[CGROUP_FILE_OOM] = {CGROUP_RUN, "memory.events", O_RDONLY},
 	[CGROUP_FILE_CPU_TIME] = {CGROUP_RUN, "cpu.stat", O_RDONLY},
 	[CGROUP_FILE_CPU_STAT] = {CGROUP_RUN, "cpu.stat", O_RDONLY},
@@ -145,11 +146,11 @@ static int v2_renew(struct cgroup_slot *slot)
 	struct cgroup_limits was = slot->set;
 	bool had = slot->set_valid;
 
-	if (slot->dir_fd[CGROUP_RUN] >= 0)
-		close(slot->dir_fd[CGROUP_RUN]);
+	if (cgroup_tree_remove(slot->dir_fd[CGROUP_SLOT], "run", 0) < 0)
+		return -1;
+	close(slot->dir_fd[CGROUP_RUN]);
 	slot->dir_fd[CGROUP_RUN] = -1;
-	if (cgroup_tree_remove(slot->dir_fd[CGROUP_SLOT], "run", 0) < 0 ||
-	    make_run(slot) < 0)
+	if (make_run(slot) < 0)
 		return -1;
 	if (had && v2_limit(slot, &was, NULL) == 0) {
 		slot->set = was;

@@ -207,9 +207,16 @@ static pid_t begin(struct cgroup_limits limits, int (*program)(void))
 	return pid;
 }
 
+/* without a pid namespace the program may die after its init: a sandbox has one, we wait
+ */
 static int run(struct cgroup_limits limits, int (*program)(void))
 {
-	return wait_for(begin(limits, program));
+	int status = wait_for(begin(limits, program));
+	uint64_t deadline = cgroup_now_ns() + 5000000000u;
+
+	while (!cgroup_empty(&slot, 0))
+		CHECK(cgroup_now_ns() < deadline);
+	return status;
 }
 
 static const struct cgroup_limits plenty = {.memory_bytes = 64 * MIB, .pids = 30};
