@@ -165,6 +165,8 @@ static void on_message(struct jobs *j, const struct message *m, int fds[MESSAGE_
 
 	if (m->type == MSG_REPORT) {
 		on_report(j, &m->report);
+		if (j->on_report)
+			j->on_report(j->on_report_arg, &j->report);
 		return;
 	}
 	job = job_by_run(j, m->run);

@@ -129,6 +129,8 @@ void jobs_pause(struct jobs *j, uint64_t who, bool paused);
 void job_limits(const struct settings *s, const struct mode *m,
 		const struct limits *wanted, struct limits *out);
 
+/* called with every report of a launcher, after job's own books are in order */
+void jobs_on_report(struct jobs *j, void (*fn)(void *arg, const struct report *r), void *arg);
 unsigned jobs_running(const struct jobs *j); /* running and starting, not queued */
 /* NULL before the launcher's first; the last one known while a launcher is replaced */
 const struct report *jobs_report(const struct jobs *j);

@@ -68,6 +68,8 @@ struct jobs {
 	bool have_report;
 	bool report_fresh; /* of the present launcher */
 	struct report report;
+	void (*on_report)(void *arg, const struct report *r);
+	void *on_report_arg;
 };
 
 /* ---- job.c ---- */

@@ -40,6 +40,12 @@ void jobs_free(struct jobs *j)
 	free(j);
 }
 
+void jobs_on_report(struct jobs *j, void (*fn)(void *arg, const struct report *r), void *arg)
+{
+	j->on_report = fn;
+	j->on_report_arg = arg;
+}
+
 unsigned jobs_running(const struct jobs *j)
 {
 	return j->count[JOB_STARTING] + j->count[JOB_RUNNING] + j->count[JOB_DRAINING];

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * fdpass.c - one datagram and its descriptors over a unix socket
+ */
+#include "base/fdpass.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* room for the descriptors of one message, aligned as the kernel wants it */
+union control {
+	char bytes[CMSG_SPACE(sizeof(int) * FDPASS_MAX)];
+	struct cmsghdr align;
+};
+
+int fdpass_send(int socket_fd, const void *bytes, size_t len, const int *fds, size_t count)
+{
+	union control control = {0};
+	struct iovec io = {(void *)(uintptr_t)bytes, len};
+	struct msghdr head = {.msg_iov = &io, .msg_iovlen = 1};
+	struct cmsghdr *c;
+	ssize_t n;
+
+	assert(count <= FDPASS_MAX);
+	if (count) {
+		head.msg_control = control.bytes;
+		head.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+		c = CMSG_FIRSTHDR(&head);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int) * count);
+		memcpy(CMSG_DATA(c), fds, sizeof(int) * count);
+	}
+	do
+		n = sendmsg(socket_fd, &head, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -1 : 0;
+}
+
+/* every descriptor that came along, kept or closed; false when there is anything else */
+static bool take(struct msghdr *head, int out_fds[FDPASS_MAX], size_t *out_count)
+{
+	struct cmsghdr *c;
+	bool fine = true;
+	size_t i, n;
+	int fd;
+
+	for (c = CMSG_FIRSTHDR(head); c; c = CMSG_NXTHDR(head, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) {
+			fine = false;
+			continue;
+		}
+		n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (i = 0; i < n; i++) {
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+			if (*out_count < FDPASS_MAX) {
+				out_fds[(*out_count)++] = fd;
+			} else {
+				close(fd);
+				fine = false;
+			}
+		}
+	}
+	return fine;
+}
+
+int fdpass_receive(int socket_fd, void *out, size_t len, int out_fds[FDPASS_MAX],
+		   size_t *out_count)
+{
+	union control control;
+	struct iovec io = {out, len};
+	struct msghdr head = {
+		.msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	size_t i;
+	ssize_t n;
+
+	*out_count = 0;
+	for (i = 0; i < FDPASS_MAX; i++)
+		out_fds[i] = -1;
+	do
+		n = recvmsg(socket_fd, &head, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -1;
+	if (take(&head, out_fds, out_count) && (size_t)n == len &&
+	    !(head.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+		return 1;
+	for (i = 0; i < *out_count; i++) {
+		close(out_fds[i]);
+		out_fds[i] = -1;
+	}
+	if (n == 0 && *out_count == 0)
+		return 0;
+	*out_count = 0;
+	errno = EPROTO;
+	return -1;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * check.c - which isolation layers work on this host
+ *
+ * Starts a launcher as `serve` would and shows what its canaries saw. Exit 0 when the minimum
+ * holds.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "cmd/cmd.h"
+
+#define JSON_CAP (256u << 10)
+
+static const char *const own_flags[] = {"--json", "--help", NULL};
+
+static void print_help(void)
+{
+	struct buf b;
+
+	buf_init(&b, JSON_CAP);
+	settings_help(&b);
+	buf_text(&b);
+	printf("usage: sandbox-server check [OPTIONS] [--json]\n\n"
+	       "Prints every isolation layer: is it active, what a canary run inside a real\n"
+	       "sandbox saw, and for a missing one the reason and a fix. Exit 0: the minimum\n"
+	       "(SANDBOX_MIN_ISOLATION) holds; 1: it does not.\n\noptions:\n%s",
+	       b.bytes ? b.bytes : "");
+	buf_done(&b);
+}
+
+static void print_table(const struct report *r, uint32_t min_level)
+{
+	unsigned i;
+
+	printf("%-18s %-7s %s\n", "layer", "active", "evidence");
+	for (i = 0; i < LAYER_COUNT; i++) {
+		const struct layer *l = &r->layer[i];
+
+		printf("%-18s %-7s %s\n", report_layer_name(i),
+		       l->active ? "yes" : l->requested ? "NO" : "off",
+		       l->evidence[0] ? l->evidence : l->reason);
+		if (l->reason[0] && l->evidence[0])
+			printf("%-26s %s\n", "", l->reason);
+		if (l->requested && l->fix[0])
+			printf("%-26s fix: %s\n", "", l->fix);
+	}
+	printf("\nlevel: %s (minimum: %s)\n", report_level_name(r->level),
+	       report_level_name(min_level));
+	if (r->level < min_level)
+		printf("%s\n", r->summary);
+}
+
+static int print_report(const struct report *r, uint32_t min_level, bool json)
+{
+	struct buf b;
+
+	if (!json) {
+		print_table(r, min_level);
+	} else {
+		buf_init(&b, JSON_CAP);
+		if (reply_isolation(&b, r) < 0 || buf_text(&b) < 0)
+			return 1;
+		printf("%s\n", b.bytes);
+		buf_done(&b);
+	}
+	return r->level >= min_level ? 0 : 1;
+}
+
+int cmd_check(int argc, char **argv)
+{
+	struct launched launcher = {.pid_fd = -1, .socket_fd = -1};
+	struct prepared p = {.start_fd = -1, .state_fd = -1};
+	struct report report;
+	struct err e = {0};
+	bool json = false;
+	int used, status = 1;
+
+	used = settings_load(&p.settings, argc, argv, own_flags, &e);
+	for (; used >= 0 && used < argc; used++) {
+		if (strcmp(argv[used], "--help") == 0) {
+			print_help();
+			return 0;
+		}
+		if (strcmp(argv[used], "--json") != 0) {
+			err_bad(&e, "unknown argument '%s' (try check --help)", argv[used]);
+			used = -2;
+			break;
+		}
+		json = true;
+	}
+	log_setup(LOG_ERROR, LOG_TEXT, "check");
+	p.settings.log_level = LOG_ERROR;
+	if (used >= 0 && prepare(&p, 1, &e) == 0 && launch(&p, &launcher, &e) == 0 &&
+	    launched_report(&launcher, &report, &e) == 0)
+		status = print_report(&report, (uint32_t)p.settings.min_isolation, json);
+	else
+		fprintf(stderr, "sandbox-server: %s\n", e.text);
+	launched_done(&launcher);
+	prepared_done(&p);
+	return status;
+}

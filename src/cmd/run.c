@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * run.c - one program in the same sandbox, without HTTP
+ *
+ * Output passes through live; the exit status is the program's own, 124 for a timeout, 125 when
+ * the sandbox failed. --json prints the result object of POST /execute instead.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "base/buf.h"
+#include "base/defer.h"
+#include "base/err.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/mem.h"
+#include "base/num.h"
+#include "cmd/cmd.h"
+#include "wire/input.h"
+
+enum { EXIT_TIMEOUT = 124, EXIT_SANDBOX = 125 };
+
+#define INPUT_CAP (32u << 20)
+#define JSON_CAP (64u << 20)
+
+struct one_run {
+	struct loop *loop;
+	struct prepared prepared;
+	struct launched launcher;
+	struct jobs *jobs;
+	struct run_request request;
+	const char *script;
+	double timeout_sec; /* 0: the default */
+	bool stdin_given;
+	bool json;
+	int status;
+};
+
+static void print_help(void)
+{
+	struct buf b;
+
+	buf_init(&b, 64u << 10);
+	settings_help(&b);
+	buf_text(&b);
+	printf("usage: sandbox-server run [--mode M] [--timeout S] [--file NAME=PATH]...\n"
+	       "                          [--stdin] [--json] SCRIPT|- [ARGUMENT]...\n\n"
+	       "Runs one program in a sandbox and exits with its code; 124: timeout, 125: the\n"
+	       "sandbox failed. '-' reads the program from standard input.\n\n"
+	       "  --timeout S       seconds, 0.5 too\n"
+	       "  --file NAME=PATH  put the file PATH into the working directory as NAME\n"
+	       "  --stdin           standard input is the program's\n"
+	       "  --json            print the result as one JSON object instead of the output\n\n"
+	       "settings:\n%s",
+	       b.bytes ? b.bytes : "");
+	buf_done(&b);
+}
+
+static int read_all(int fd, const char *name, struct buf *out, struct err *e)
+{
+	char block[65536];
+	ssize_t n;
+
+	while ((n = read(fd, block, sizeof(block))) > 0) {
+		if (buf_add(out, block, (size_t)n) < 0)
+			return err_bad(e, "'%s' is larger than %u MB", name, INPUT_CAP >> 20);
+	}
+	return n < 0 ? err_errno(e, "read '%s'", name) : 0;
+}
+
+static int read_path(const char *path, struct buf *out, struct err *e)
+{
+	auto_fd int fd = -1;
+
+	buf_init(out, INPUT_CAP);
+	if (strcmp(path, "-") == 0)
+		return read_all(STDIN_FILENO, "standard input", out, e);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (fd < 0)
+		return err_errno(e, "open '%s'", path);
+	return read_all(fd, path, out, e);
+}
+
+static int add_file(struct one_run *r, const char *text, struct err *e)
+{
+	struct run_request *q = &r->request;
+	const char *equals = strchr(text, '=');
+	struct run_file *files;
+
+	if (!equals || !fs_name_ok(text, (size_t)(equals - text), 4096))
+		return err_bad(e, "--file %s: want NAME=PATH with a relative NAME", text);
+	files = mem_array(q->file_count + 1, sizeof(*files));
+	if (q->file_count)
+		memcpy(files, q->files, q->file_count * sizeof(*files));
+	free(q->files);
+	q->files = files;
+	files[q->file_count].name = mem_copy_n(text, (size_t)(equals - text));
+	return read_path(equals + 1, &files[q->file_count++].data, e);
+}
+
+/* "--name value" and "--name=value"; NULL when this argument is another one */
+static const char *option(char **argv, int argc, int *at, const char *name, struct err *e)
+{
+	size_t len = strlen(name);
+
+	if (strncmp(argv[*at], name, len) != 0)
+		return NULL;
+	if (argv[*at][len] == '=')
+		return argv[*at] + len + 1;
+	if (argv[*at][len] != '\0')
+		return NULL;
+	if (*at + 1 >= argc) {
+		err_bad(e, "%s wants a value", name);
+		return NULL;
+	}
+	return argv[++*at];
+}
+
+/* 1: an option was taken; 0: none of ours; -1 */
+static int own_option(struct one_run *r, int argc, char **argv, int *at, struct err *e)
+{
+	const char *value;
+
+	if (strcmp(argv[*at], "--stdin") == 0)
+		return r->stdin_given = true;
+	if (strcmp(argv[*at], "--json") == 0)
+		return r->json = true;
+	value = option(argv, argc, at, "--timeout", e);
+	if (value) {
+		if (num_decimal(value, &r->timeout_sec) < 0 || r->timeout_sec <= 0 ||
+		    r->timeout_sec > 86400)
+			return err_bad(e, "--timeout %s: want seconds, more than 0", value);
+		return 1;
+	}
+	value = e->kind ? NULL : option(argv, argc, at, "--file", e);
+	if (value)
+		return add_file(r, value, e) < 0 ? -1 : 1;
+	return e->kind ? -1 : 0;
+}
+
+/* settings and our own flags in any order, then the script, then its arguments */
+static int read_arguments(struct one_run *r, int argc, char **argv, struct err *e)
+{
+	auto_free char **settings = mem_array((size_t)argc + 1, sizeof(char *));
+	int at, own, count = 0;
+
+	for (at = 0; at < argc && argv[at][0] == '-' && argv[at][1] == '-'; at++) {
+		if (strcmp(argv[at], "--help") == 0) {
+			print_help();
+			exit(0);
+		}
+		own = own_option(r, argc, argv, &at, e);
+		if (own < 0)
+			return -1;
+		if (own)
+			continue;
+		settings[count++] = argv[at]; /* every setting has a value */
+		if (!strchr(argv[at], '=') && at + 1 < argc)
+			settings[count++] = argv[++at];
+	}
+	if (settings_load(&r->prepared.settings, count, settings, NULL, e) < 0)
+		return -1;
+	if (at >= argc)
+		return err_bad(e, "no script given (try run --help)");
+	r->script = argv[at++];
+	if (argc - at > INPUT_ARGS_MAX)
+		return err_bad(e, "more than %d arguments", INPUT_ARGS_MAX);
+	r->request.args = mem_array((size_t)(argc - at) + 1, sizeof(char *));
+	for (own = 0; at < argc; at++)
+		r->request.args[own++] = mem_copy(argv[at]);
+	return 0;
+}
+
+static void write_out(int fd, const char *text, size_t len)
+{
+	if (fs_write_all(fd, text, len) < 0 && errno != EPIPE)
+		log_warn("run.output", "error=\"%s\"", strerror(errno));
+}
+
+static void on_output(void *arg, uint64_t who, enum job_stream stream, const char *text,
+		      size_t len)
+{
+	struct one_run *r = arg;
+
+	(void)who;
+	if (!r->json)
+		write_out(stream == JOB_STDOUT ? STDOUT_FILENO : STDERR_FILENO, text, len);
+}
+
+static void on_done(void *arg, uint64_t who, const struct result *result)
+{
+	struct one_run *r = arg;
+	struct buf b;
+
+	(void)who;
+	buf_init(&b, JSON_CAP);
+	if (r->json && reply_result(&b, result) == 0 && buf_puts(&b, "\n") == 0)
+		write_out(STDOUT_FILENO, b.bytes, b.len);
+	buf_done(&b);
+	r->status = result->outcome.verdict == VERDICT_TIMEOUT ? EXIT_TIMEOUT : result->exit_code;
+	loop_stop(r->loop);
+}
+
+static void on_failed(void *arg, uint64_t who, const struct err *e)
+{
+	struct one_run *r = arg;
+
+	(void)who;
+	fprintf(stderr, "sandbox-server: %s\n", e->text);
+	r->status = EXIT_SANDBOX;
+	loop_stop(r->loop);
+}
+
+static void on_report(void *arg, const struct report *report)
+{
+	struct one_run *r = arg;
+	const struct settings *s = &r->prepared.settings;
+	struct err e = {0};
+
+	if (report->level < s->min_isolation) {
+		explain_level(report, (uint32_t)s->min_isolation);
+		r->status = EXIT_SANDBOX;
+		loop_stop(r->loop);
+	} else if (jobs_submit(r->jobs, 1, &r->request, !r->json, &e) < 0) {
+		on_failed(r, 1, &e);
+	}
+}
+
+static void on_signal(void *arg, int signo)
+{
+	struct one_run *r = arg;
+
+	r->status = 128 + signo;
+	loop_stop(r->loop); /* the launcher and the run go with us */
+}
+
+/* the output passes through whole: the cap is for answers, not for a terminal */
+static int fill_request(struct one_run *r, struct err *e)
+{
+	const struct settings *s = &r->prepared.settings;
+	struct run_request *q = &r->request;
+	struct limits wanted = {0};
+
+	q->mode = modes_for_language(&r->prepared.modes, NULL, &q->row, e);
+	if (!q->mode || read_path(r->script, &q->code, e) < 0)
+		return -1;
+	buf_init(&q->stdin_text, INPUT_CAP);
+	if (r->stdin_given && read_all(STDIN_FILENO, "standard input", &q->stdin_text, e) < 0)
+		return -1;
+	q->env = mem_array(1, sizeof(char *));
+	wanted.wall_ms = (uint32_t)(r->timeout_sec * 1000 + 0.5);
+	job_limits(s, q->mode, &wanted, &q->limits);
+	if (!r->json)
+		q->limits.output_kb = UINT32_MAX >> 10;
+	return 0;
+}
+
+static int run_it(struct one_run *r, struct err *e)
+{
+	struct job_observer observer = {r, on_output, on_done, on_failed};
+	sigset_t signals;
+
+	if (prepare(&r->prepared, 1, e) < 0 || fill_request(r, e) < 0)
+		return -1;
+	r->loop = loop_new();
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGHUP);
+	if (!r->loop || loop_signals(r->loop, &signals, on_signal, r) < 0)
+		return err_errno(e, "make the loop");
+	if (launch(&r->prepared, &r->launcher, e) < 0)
+		return -1;
+	r->jobs = jobs_new(r->loop, &r->prepared.settings, &r->prepared.modes, &observer,
+			   take_fd(&r->launcher.socket_fd));
+	jobs_on_report(r->jobs, on_report, r);
+	if (loop_run(r->loop) < 0)
+		return err_errno(e, "run the loop");
+	return 0;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct one_run r = {
+		.prepared = {.start_fd = -1, .state_fd = -1},
+		.launcher = {.pid_fd = -1, .socket_fd = -1},
+	};
+	struct err e = {0};
+
+	signal(SIGPIPE, SIG_IGN);
+	if (read_arguments(&r, argc, argv, &e) < 0) {
+		fprintf(stderr, "sandbox-server: %s\n", e.text);
+		r.status = EXIT_SANDBOX;
+	} else {
+		if (r.prepared.settings.log_level < LOG_WARN)
+			r.prepared.settings.log_level = LOG_WARN;
+		log_setup((enum log_level)r.prepared.settings.log_level,
+			  (enum log_format)r.prepared.settings.log_format, "run");
+		if (run_it(&r, &e) < 0) {
+			fprintf(stderr, "sandbox-server: %s\n", e.text);
+			r.status = EXIT_SANDBOX;
+		}
+	}
+	jobs_free(r.jobs);
+	request_done(&r.request);
+	launched_done(&r.launcher);
+	prepared_done(&r.prepared);
+	loop_free(r.loop);
+	return r.status;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * child.h - the run's own side, from clone3 to execve
+ *
+ * Everything named child_... runs there: system calls only, no allocation, no stdio, no logging.
+ * The order of the steps is one table in child.c.
+ */
+#ifndef LAUNCHER_CHILD_H
+#define LAUNCHER_CHILD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "wire/input.h"
+#include "wire/plan.h"
+#include "wire/setup.h"
+
+/* what this host lets a sandbox do; found once by probe.c, the same for every run after that */
+struct abilities {
+	bool pivot;	   /* else the new root is moved over the old one and entered */
+	bool private_proc; /* else /proc is empty */
+	bool overlay;	   /* overlayfs in a user namespace, for the compile cache */
+	bool go_seed;	   /* the compile cache's seed is complete */
+	int landlock_abi;  /* 0: none */
+	bool poll_memory;  /* no cgroup: rlimits, and the launcher looks at the run's /proc */
+};
+
+#define CHILD_UID 1000
+#define CHILD_WORDS 32 /* of a row's own argv and environment */
+
+enum canary { CANARY_NONE, CANARY_LOOK, CANARY_MEMORY, CANARY_CPU };
+
+enum child_news_type {
+	NEWS_PLACES = 1, /* fds: /work, and /proc when memory is polled */
+	NEWS_STARTED,	 /* execve worked */
+	NEWS_FAILED,	 /* .step, .num */
+	NEWS_EXITED,	 /* .status */
+};
+
+struct child_news {
+	uint32_t type;
+	int32_t step; /* -1: none */
+	int32_t num;  /* errno */
+	int32_t status; /* as from waitpid */
+	uint64_t at_ns; /* CLOCK_MONOTONIC */
+};
+
+struct child {
+	const struct setup *setup;
+	const struct setup_row *row;
+	struct abilities abilities;
+	struct plan plan;
+	int input_fd;
+	int news_fd;
+	int proc_fd; /* the host's /proc */
+	int stream_fd[3];
+	uid_t outer_uid;
+	gid_t outer_gid;
+	bool keeps_groups; /* a plain user's own, which nobody may drop without privilege */
+	/* filled on the way */
+	int work_fd;
+	const char *input;
+	const char *argv[CHILD_WORDS + INPUT_ARGS_MAX + 1];
+	const char *envp[CHILD_WORDS + INPUT_ENV_MAX + 1];
+	bool is_program; /* false: still process 1 */
+};
+
+/* never returns; called by the worker in the new process */
+_Noreturn void child_main(struct child *c);
+const char *child_step_name(int step); /* "" for none */
+int child_step_count(void);
+
+/* --- helpers of child.c for the steps */
+int child_write_at(int dir_fd, const char *name, const char *text); /* one write, all of it */
+int child_send(const struct child *c, const struct child_news *n, const int *fds, int count);
+
+/* --- the steps; each returns 0, or -1 with errno */
+int child_id_maps(struct child *c);
+int child_parent_death(struct child *c);
+int child_session(struct child *c);
+int child_cgroup_namespace(struct child *c);
+int child_proc(struct child *c);
+int child_namespace_limits(struct child *c);
+int child_proc_masks(struct child *c);
+int child_scratch(struct child *c);
+int child_go_cache(struct child *c);
+int child_places(struct child *c);
+int child_inputs(struct child *c);
+int child_hostname(struct child *c);
+int child_root_check(struct child *c);
+int child_hand_over(struct child *c);
+int child_capabilities(struct child *c);
+int child_no_new_privs(struct child *c);
+int child_fork(struct child *c); /* process 1 stays in here and never returns */
+int child_streams(struct child *c);
+int child_limits(struct child *c);
+int child_identity(struct child *c);
+int child_landlock(struct child *c);
+int child_cwd(struct child *c);
+int child_descriptors(struct child *c);
+int child_seccomp(struct child *c);
+int child_exec(struct child *c);
+
+/* --- child_canary.c: what a program finds out about its sandbox, written to stdout */
+enum { NS_USER, NS_MNT, NS_PID, NS_NET, NS_IPC, NS_UTS, NS_CGROUP, NS_COUNT };
+extern const char *const child_ns_names[NS_COUNT]; /* as in /proc/self/ns */
+
+struct canary_seen {
+	uint64_t ns[NS_COUNT]; /* inode numbers; 0: no /proc to look in */
+	int32_t pid;
+	int32_t processes;   /* seen in /proc; -1: no /proc */
+	int32_t shadow_err;  /* errno of what must be refused; 0: it worked */
+	int32_t write_err;   /* creating a file in /usr */
+	int32_t unshare_err;
+	int32_t inet_err;
+	int32_t comm_err;    /* writing /proc/self/comm: only Landlock forbids it */
+	int32_t signal_err;  /* signal 0 to process 1: only Landlock's scope forbids it */
+	int32_t forks;	     /* how many worked before one was refused; at most 64 */
+	int32_t fork_err;
+	int32_t no_new_privs;
+	int32_t seccomp_mode;
+	int32_t uid;
+	int32_t groups;
+	uint32_t caps; /* 1: some capability is left in some set */
+	char hostname[32];
+};
+
+_Noreturn void child_canary(const struct child *c);
+
+#endif

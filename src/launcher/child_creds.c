@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * child_creds.c - who the sandbox is, and that it can do nothing with it
+ *
+ * Runs in: process 1 of the sandbox. Its host uid is the slot's already, so one line of map is
+ * all that an unprivileged process may write, and all that is wanted: no chown games, no uid to
+ * become.
+ */
+#include <errno.h>
+#include <linux/securebits.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+
+#include "base/sys.h"
+#include "launcher/child.h"
+
+#define MAP_TEXT 48
+
+/* "1000 <outer> 1" without stdio */
+static void child_map_line(char out[MAP_TEXT], unsigned outer)
+{
+	char digits[12];
+	size_t n = 0, at;
+
+	memcpy(out, "1000 ", 5);
+	at = 5;
+	do {
+		digits[n++] = (char)('0' + outer % 10);
+		outer /= 10;
+	} while (outer);
+	while (n)
+		out[at++] = digits[--n];
+	memcpy(out + at, " 1", 3);
+}
+
+int child_id_maps(struct child *c)
+{
+	char line[MAP_TEXT];
+
+	/* the worker changed its uid, so /proc/self belongs to root until we are dumpable */
+	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+		return -1;
+	if (child_write_at(c->proc_fd, "self/setgroups", "deny") < 0)
+		return -1;
+	child_map_line(line, c->outer_gid);
+	if (child_write_at(c->proc_fd, "self/gid_map", line) < 0)
+		return -1;
+	child_map_line(line, c->outer_uid);
+	if (child_write_at(c->proc_fd, "self/uid_map", line) < 0)
+		return -1;
+	if (getuid() != CHILD_UID || geteuid() != CHILD_UID || getgid() != CHILD_UID ||
+	    getegid() != CHILD_UID) {
+		errno = EPERM;
+		return -1;
+	}
+	/* nobody inside may look into process 1 */
+	return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+int child_parent_death(struct child *c)
+{
+	struct pollfd p = {.fd = c->news_fd, .events = 0};
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		return -1;
+	/* it may have died before; getppid() is 0 in a new pid namespace and tells nothing */
+	if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR))) {
+		errno = EPIPE;
+		return -1;
+	}
+	return 0;
+}
+
+int child_session(struct child *c)
+{
+	(void)c;
+	umask(022); /* the files we write for the program look as if it had */
+	if (setsid() < 0)
+		return -1;
+	/* a kernel without keyrings has none to share */
+	if (sys_join_session_keyring() < 0 && errno != ENOSYS)
+		return -1;
+	return 0;
+}
+
+int child_cgroup_namespace(struct child *c)
+{
+	(void)c;
+	return unshare(CLONE_NEWCGROUP);
+}
+
+static int child_drop_bounding(void)
+{
+	int cap;
+
+	/* up to what this kernel knows, which may be more than our headers do */
+	for (cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int child_capabilities(struct child *c)
+{
+	const unsigned long bits =
+		SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+		SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+		SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+	struct __user_cap_data_struct none[2] = {{0}}, now[2];
+
+	(void)c;
+	if (child_drop_bounding() < 0)
+		return -1;
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+		return -1;
+	if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0)
+		return -1;
+	if (sys_capset(none) < 0 || sys_capget(now) < 0)
+		return -1;
+	if (memcmp(now, none, sizeof(now)) != 0) {
+		errno = EPERM;
+		return -1;
+	}
+	return 0;
+}
+
+int child_no_new_privs(struct child *c)
+{
+	(void)c;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -1;
+	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+		errno = EPERM;
+		return -1;
+	}
+	return 0;
+}
+
+/* what the steps above promised, looked at once more by the program itself */
+int child_identity(struct child *c)
+{
+	struct __user_cap_data_struct none[2] = {{0}}, now[2];
+	uid_t r, e, s;
+	gid_t g[3];
+
+	if (getresuid(&r, &e, &s) < 0 || getresgid(&g[0], &g[1], &g[2]) < 0)
+		return -1;
+	if (sys_capget(now) < 0)
+		return -1;
+	if (r != CHILD_UID || e != CHILD_UID || s != CHILD_UID || g[0] != CHILD_UID ||
+	    g[1] != CHILD_UID || g[2] != CHILD_UID ||
+	    (!c->keeps_groups && getgroups(0, NULL) != 0) ||
+	    memcmp(now, none, sizeof(now)) != 0 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+		errno = EPERM;
+		return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * child_init.c - process 1 of the sandbox: reaps, relays the status
+ *
+ * A program must not be process 1 itself: signals without a handler would be ignored, orphans
+ * would never be reaped, and a daemon would outlive the answer. When this process ends, the
+ * kernel kills whatever is left.
+ */
+#include <errno.h>
+#include <linux/filter.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/sys.h"
+#include "launcher/child.h"
+
+static uint64_t child_clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static _Noreturn void child_reap(const struct child *c, pid_t program)
+{
+	struct child_news n = {.type = NEWS_EXITED, .step = -1};
+	pid_t pid;
+	int status;
+
+	for (;;) {
+		pid = wait4(-1, &status, __WALL, NULL);
+		if (pid == program)
+			break;
+		if (pid < 0 && errno != EINTR)
+			_exit(126); /* cannot happen: the program is our child until reaped */
+	}
+	n.status = status;
+	n.at_ns = child_clock_ns();
+	(void)child_send(c, &n, NULL, 0); /* the launcher sees our end in any case */
+	_exit(0);
+}
+
+/* nothing but waiting and one message is left to do */
+static int child_settle(struct child *c)
+{
+	struct sock_fprog program = {
+		.len = (unsigned short)c->setup->filter[FILTER_INIT].len,
+		.filter = (struct sock_filter *)c->setup->filter[FILTER_INIT].insns,
+	};
+
+	if (dup3(c->news_fd, 0, O_CLOEXEC) < 0)
+		return -1;
+	c->news_fd = 0;
+	if (sys_close_range(1, ~0U, 0) < 0)
+		return -1;
+	return sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
+/*
+ * CLONE_VFORK without CLONE_VM: process 1 sleeps until the program has called execve or ended, so
+ * it knows which without a pipe. The program returns from here and takes the rest of the steps.
+ */
+int child_fork(struct child *c)
+{
+	struct child_news n = {.type = NEWS_STARTED, .step = -1};
+	pid_t pid;
+
+	pid = (pid_t)syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
+	if (pid < 0)
+		return -1;
+	if (pid == 0) {
+		c->is_program = true;
+		return 0;
+	}
+	/* a program that failed before execve has said so already; the launcher heard that first */
+	n.at_ns = child_clock_ns();
+	if (child_settle(c) < 0)
+		_exit(125);
+	(void)child_send(c, &n, NULL, 0); /* nobody listens: we are about to be killed */
+	child_reap(c, pid);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * child_input.c - the script, files, arguments and environment out of the sealed memfd
+ *
+ * Runs in: process 1 of the sandbox, writing with the run's own uid on the run's own tmpfs. The
+ * bytes come from a server that parses hostile text, so every length and name is checked again.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include "base/sys.h"
+#include "launcher/child.h"
+
+struct cursor {
+	const char *at;
+	uint64_t left;
+};
+
+static int child_bad(void)
+{
+	errno = EBADMSG;
+	return -1;
+}
+
+/* the next record; name and data end in a NUL that the record contains */
+static int child_next(struct cursor *k, struct input_record *r, const char **name,
+		      const char **data)
+{
+	uint64_t size;
+
+	if (k->left < sizeof(*r))
+		return child_bad();
+	memcpy(r, k->at, sizeof(*r));
+	if (r->name_len > k->left || r->data_len > k->left)
+		return child_bad();
+	size = input_size(r->name_len, r->data_len);
+	if (size > k->left)
+		return child_bad();
+	*name = k->at + sizeof(*r);
+	*data = *name + r->name_len + 1;
+	if ((*name)[r->name_len] != '\0' || (*data)[r->data_len] != '\0')
+		return child_bad();
+	if (memchr(*name, '\0', r->name_len))
+		return child_bad();
+	k->at += size;
+	k->left -= size;
+	return 0;
+}
+
+/* relative, plain components only */
+static bool child_name_ok(const char *name, size_t len)
+{
+	size_t i, start = 0;
+
+	if (len == 0 || len > 4096)
+		return false;
+	for (i = 0; i <= len; i++) {
+		if (i < len && name[i] != '/')
+			continue;
+		if (i == start || i - start > 255)
+			return false;
+		if (name[start] == '.' && (i - start == 1 || (i - start == 2 && name[start + 1] == '.')))
+			return false;
+		start = i + 1;
+	}
+	return true;
+}
+
+static int child_parents(int dir_fd, const char *name)
+{
+	static char path[4097];
+	size_t i;
+
+	for (i = 0; name[i]; i++) {
+		if (name[i] == '/') {
+			path[i] = '\0';
+			if (mkdirat(dir_fd, path, 0755) < 0 && errno != EEXIST)
+				return -1;
+		}
+		path[i] = name[i];
+	}
+	return 0;
+}
+
+static int child_file(struct child *c, const char *name, const char *data, uint64_t len)
+{
+	const int how = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	int fd, saved;
+	ssize_t n = 0;
+
+	if (!child_name_ok(name, strlen(name)))
+		return child_bad();
+	if (child_parents(c->work_fd, name) < 0)
+		return -1;
+	fd = openat(c->work_fd, name, how, 0644);
+	if (fd < 0)
+		return -1;
+	while (len > 0 && (n = write(fd, data, len)) > 0) {
+		data += n;
+		len -= (uint64_t)n;
+	}
+	saved = errno;
+	close(fd);
+	errno = saved;
+	return len == 0 ? 0 : -1;
+}
+
+/* a row's own words into argv or envp; the count, or -1 */
+static int child_words(const struct setup_words *w, const char **out)
+{
+	const char *at = w->text;
+	int n = 0;
+
+	while (*at) {
+		if (n == CHILD_WORDS)
+			return child_bad();
+		out[n++] = at;
+		at += strlen(at) + 1;
+	}
+	return n;
+}
+
+static int child_records(struct child *c, int argc, int envc)
+{
+	const int argc_most = argc + INPUT_ARGS_MAX, envc_most = envc + INPUT_ENV_MAX;
+	struct cursor k = {c->input, c->plan.input_bytes};
+	const char *name, *data;
+	struct input_record r;
+
+	for (;;) {
+		if (child_next(&k, &r, &name, &data) < 0)
+			return -1;
+		switch (r.kind) {
+		case INPUT_END:
+			c->argv[argc] = c->envp[envc] = NULL;
+			return 0;
+		case INPUT_SCRIPT:
+			if (child_file(c, c->row->script, data, r.data_len) < 0)
+				return -1;
+			break;
+		case INPUT_FILE:
+			if (child_file(c, name, data, r.data_len) < 0)
+				return -1;
+			break;
+		case INPUT_ARG:
+			if (argc == argc_most || strlen(data) != r.data_len)
+				return child_bad();
+			c->argv[argc++] = data;
+			break;
+		case INPUT_ENV:
+			if (envc == envc_most || strlen(data) != r.data_len)
+				return child_bad();
+			c->envp[envc++] = data;
+			break;
+		default:
+			return child_bad();
+		}
+	}
+}
+
+int child_inputs(struct child *c)
+{
+	const uint64_t len = c->plan.input_bytes;
+	int argc, envc;
+	struct stat st;
+	void *map;
+
+	argc = child_words(&c->row->argv, c->argv);
+	envc = child_words(&c->row->env, c->envp);
+	if (argc < 1 || envc < 0)
+		return child_bad();
+	if (mkdirat(c->work_fd, c->setup->output_dir, 0755) < 0)
+		return -1;
+	if (c->plan.canary != CANARY_NONE)
+		return 0;
+	if (fstat(c->input_fd, &st) < 0)
+		return -1;
+	if (len == 0 || (uint64_t)st.st_size != len)
+		return child_bad();
+	map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, c->input_fd, 0);
+	if (map == MAP_FAILED)
+		return -1;
+	c->input = map;
+	return child_records(c, argc, envc);
+}

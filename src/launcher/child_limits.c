@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * child_limits.c - streams, rlimits, signals, cwd, descriptors: an ordinary process's start
+ *
+ * Runs in: the program, before its filters.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "base/sys.h"
+#include "launcher/child.h"
+
+/* pipes only, made by the worker with the run's own uid: /dev/stdout can be opened again */
+int child_streams(struct child *c)
+{
+	int i;
+
+	if (setsid() < 0)
+		return -1;
+	for (i = 0; i < 3; i++) {
+		if (dup2(c->stream_fd[i], i) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int child_rlimit(int what, rlim_t value)
+{
+	struct rlimit now, want = {value, value};
+
+	/* without CAP_SYS_RESOURCE a hard limit only sinks; a lower one that is there already does */
+	if (getrlimit((__rlimit_resource_t)what, &now) < 0)
+		return -1;
+	if (now.rlim_max < value)
+		want.rlim_cur = want.rlim_max = now.rlim_max;
+	return setrlimit((__rlimit_resource_t)what, &want);
+}
+
+static int child_rlimits(const struct child *c)
+{
+	const struct limits *l = &c->plan.limits;
+	const rlim_t cpu_sec = (l->cpu_ms + 999) / 1000;
+	const struct {
+		int what;
+		rlim_t value;
+	} rows[] = {
+		{RLIMIT_CORE, 1}, /* 0 would still run a core_pattern helper; 1 skips it */
+		{RLIMIT_CPU, c->abilities.poll_memory ? cpu_sec : cpu_sec + 2},
+		{RLIMIT_NOFILE, 1024},
+		{RLIMIT_NPROC, l->pids + 1}, /* process 1 has the same uid */
+		{RLIMIT_STACK, 8 << 20},
+		{RLIMIT_MEMLOCK, 64 << 10},
+		{RLIMIT_MSGQUEUE, 0},
+		{RLIMIT_SIGPENDING, 256},
+		{RLIMIT_RTPRIO, 0},
+		{RLIMIT_NICE, 0},
+	};
+	unsigned i;
+
+	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (child_rlimit(rows[i].what, rows[i].value) < 0)
+			return -1;
+	}
+	/* without a cgroup each process is bounded here and all together by the launcher's look */
+	if (c->abilities.poll_memory)
+		return child_rlimit(RLIMIT_DATA, (rlim_t)l->memory_mb << 21);
+	return 0;
+}
+
+static int child_signals(void)
+{
+	struct sigaction plain = {.sa_handler = SIG_DFL};
+	sigset_t none;
+	int i;
+
+	for (i = 1; i < NSIG; i++) {
+		if (i != SIGKILL && i != SIGSTOP)
+			(void)sigaction(i, &plain, NULL); /* 32 and 33 are the C library's */
+	}
+	sigemptyset(&none);
+	return sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+int child_limits(struct child *c)
+{
+	if (child_rlimits(c) < 0 || child_signals() < 0)
+		return -1;
+	if (personality(PER_LINUX) < 0)
+		return -1;
+	/* what execve is about to do anyway; until then our own /proc/self is root's */
+	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+		return -1;
+	/* the program is the first to go when memory runs out, before process 1 and the worker */
+	return child_write_at(c->proc_fd, "self/oom_score_adj", "1000");
+}
+
+int child_cwd(struct child *c)
+{
+	char here[16];
+
+	(void)c;
+	if (chdir("/work") < 0)
+		return -1;
+	if (!getcwd(here, sizeof(here)))
+		return -1;
+	if (strcmp(here, "/work") != 0) {
+		errno = EXDEV;
+		return -1;
+	}
+	return 0;
+}
+
+/* news_fd stays for a failure of the last steps, and is closed by execve */
+int child_descriptors(struct child *c)
+{
+	const int keep = 3;
+
+	if (c->news_fd != keep) {
+		if (dup3(c->news_fd, keep, O_CLOEXEC) < 0)
+			return -1;
+		c->news_fd = keep;
+	}
+	if (sys_close_range((unsigned)keep + 1, ~0U, 0) < 0)
+		return -1;
+	return fcntl(keep, F_SETFD, FD_CLOEXEC);
+}
+
+int child_exec(struct child *c)
+{
+	if (c->plan.canary != CANARY_NONE)
+		child_canary(c);
+	return execve(c->argv[0], (char *const *)c->argv, (char *const *)c->envp);
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * loop.c - messages in, events out
+ *
+ * Runs in: the launcher, from exec to exit. The server is not trusted: a message that is not
+ * exactly as wire/message.h says, or a plan above its ceilings, ends the conversation.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/defer.h"
+#include "base/log.h"
+#include "launcher/launcher.h"
+
+#define INPUT_MOST_BYTES (64ull << 20)
+
+void launcher_send(struct launcher *l, const struct message *m, const int *fds)
+{
+	/* the socket holds far more than the messages of every slot; a full one is a dead server */
+	if (message_send(l->server_fd, m, fds) < 0) {
+		log_error("server.lost", "error=\"%s\"", strerror(errno));
+		loop_stop(l->loop);
+	}
+}
+
+static bool plan_ok(const struct setup *setup, const struct plan *p)
+{
+	const struct limits *most, *l = &p->limits;
+
+	if (p->row >= setup->rows || p->canary != CANARY_NONE)
+		return false;
+	most = &setup->row[p->row].ceiling;
+	return p->input_bytes > 0 && p->input_bytes <= INPUT_MOST_BYTES && l->wall_ms > 0 &&
+	       l->wall_ms <= most->wall_ms && l->cpu_ms > 0 && l->cpu_ms <= most->cpu_ms &&
+	       l->memory_mb > 0 && l->memory_mb <= most->memory_mb && l->pids > 0 &&
+	       l->pids <= most->pids && l->disk_mb > 0 && l->disk_mb <= most->disk_mb;
+}
+
+static void refuse(struct launcher *l, const struct message *m, const char *step, int num)
+{
+	struct message answer = {.type = MSG_FAILED, .run = m->run};
+
+	answer.failure.num = num;
+	answer.failure.lost_layer = l->report.level < l->setup->min_level;
+	snprintf(answer.failure.step, sizeof(answer.failure.step), "%s", step);
+	launcher_send(l, &answer, NULL);
+}
+
+static void on_run(struct launcher *l, const struct message *m, int *input_fd)
+{
+	struct slot *s = l->probe ? NULL : slot_free_one(l);
+	struct waiting *w;
+
+	if (!plan_ok(l->setup, &m->plan)) {
+		log_error("plan.refused", "run=%llu", (unsigned long long)m->run);
+		refuse(l, m, "plan", EINVAL);
+	} else if (!l->probe && l->report.level < l->setup->min_level) {
+		refuse(l, m, "isolation", EPERM);
+	} else if (s) {
+		slot_start_run(s, m, *input_fd, loop_now_ns());
+	} else if (l->waiting_count < l->slot_count) {
+		w = &l->waiting[l->waiting_count++];
+		w->message = *m;
+		w->input_fd = take_fd(input_fd);
+		w->arrived_ns = loop_now_ns();
+	} else {
+		struct message answer = {.type = MSG_FAILED, .run = m->run};
+
+		answer.failure.busy = 1;
+		launcher_send(l, &answer, NULL);
+	}
+}
+
+static struct waiting take_waiting(struct launcher *l, unsigned i)
+{
+	struct waiting w = l->waiting[i];
+
+	l->waiting_count--;
+	memmove(&l->waiting[i], &l->waiting[i + 1],
+		(l->waiting_count - i) * sizeof(l->waiting[0]));
+	return w;
+}
+
+void launcher_next_waiting(struct launcher *l)
+{
+	struct slot *s;
+
+	while (l->waiting_count && (s = slot_free_one(l))) {
+		struct waiting w = take_waiting(l, 0);
+
+		slot_start_run(s, &w.message, w.input_fd, w.arrived_ns);
+		close(w.input_fd);
+	}
+}
+
+static void on_kill(struct launcher *l, uint64_t run)
+{
+	unsigned i;
+
+	for (i = 0; i < l->waiting_count; i++) {
+		if (l->waiting[i].message.run == run) {
+			struct waiting w = take_waiting(l, i);
+
+			close(w.input_fd);
+			refuse(l, &w.message, "killed", ECANCELED);
+			return;
+		}
+	}
+	for (i = 0; i < l->slot_count; i++) {
+		struct run *r = &l->slots[i].run;
+
+		if (l->slots[i].state == SLOT_BUSY && r->id == run) {
+			r->killed = true;
+			run_kill(r);
+			return;
+		}
+	}
+	/* it ended while the message was on its way */
+}
+
+void launcher_on_server(void *arg, uint32_t events)
+{
+	struct launcher *l = arg;
+	int fds[MESSAGE_FDS], r, i;
+	struct message m;
+
+	(void)events;
+	while ((r = message_receive(l->server_fd, &m, fds)) == 1) {
+		if (m.type == MSG_RUN)
+			on_run(l, &m, &fds[0]);
+		else if (m.type == MSG_KILL)
+			on_kill(l, m.run);
+		else
+			r = -1, errno = EPROTO;
+		for (i = 0; i < MESSAGE_FDS; i++)
+			defer_close(&fds[i]);
+		if (r < 0)
+			break;
+	}
+	if (r < 0 && errno == EAGAIN)
+		return;
+	if (r < 0)
+		log_error("server.lost", "error=\"%s\"", strerror(errno));
+	loop_stop(l->loop); /* whatever runs dies with us */
+}

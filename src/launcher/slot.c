@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * slot.c - build, reset, rebuild a slot
+ *
+ * A slot is a place where one run at a time can be born: cgroups with limits, an empty network
+ * namespace, a prepared root, a uid of its own, and a worker that lives in all of them. When
+ * anything about it is odd after a run, it is thrown away and made anew.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/defer.h"
+#include "base/err.h"
+#include "base/fdpass.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "launcher/launcher.h"
+#include "launcher/worker.h"
+
+#define RETRY_FIRST_MS 50
+#define RETRY_MOST_MS 5000
+
+static void on_oom(void *arg, uint32_t events)
+{
+	struct slot *s = arg;
+
+	(void)events;
+	if (cgroup_oom_seen(&s->cgroup) && s->state == SLOT_BUSY)
+		run_oom(&s->run);
+}
+
+static void drop_worker(struct slot *s)
+{
+	struct loop *l = s->launcher->loop;
+
+	if (s->oom_fd >= 0)
+		loop_remove(l, s->oom_fd);
+	s->oom_fd = -1; /* the cgroup's own */
+	if (s->worker_fd >= 0)
+		loop_remove(l, s->worker_fd);
+	defer_close(&s->worker_fd);
+	s->worker_fd = -1;
+	if (s->worker_pid_fd >= 0) {
+		/* it holds nothing and waits for nobody, so this wait is a short one */
+		sys_pidfd_send_signal(s->worker_pid_fd, SIGKILL);
+		waitpid(s->worker, NULL, 0);
+		close(s->worker_pid_fd);
+	}
+	s->worker_pid_fd = -1;
+	s->worker = 0;
+}
+
+static void unbuild(struct slot *s)
+{
+	drop_worker(s);
+	if (cgroup_slot_remove(&s->cgroup) < 0)
+		log_warn("slot.left", "slot=%u what=cgroup", s->n);
+	s->state = SLOT_EMPTY;
+	s->condemned = false;
+}
+
+static void on_retry(void *arg)
+{
+	slot_build(arg);
+}
+
+/* another try later, or the probe's business while it decides what this host can do */
+static void build_failed(struct slot *s, const char *step, int num)
+{
+	struct launcher *l = s->launcher;
+	uint64_t wait_ms = RETRY_FIRST_MS;
+	unsigned i;
+
+	unbuild(s);
+	if (l->probe) {
+		probe_slot_failed(l, step, num);
+		return;
+	}
+	for (i = 0; i < s->failures && wait_ms < RETRY_MOST_MS; i++)
+		wait_ms *= 2;
+	s->failures++;
+	log_error("slot.failed", "slot=%u step=%s error=\"%s\" retry_ms=%llu", s->n, step,
+		  strerror(num), (unsigned long long)wait_ms);
+	s->retry.fn = on_retry;
+	s->retry.arg = s;
+	loop_timer_at(l->loop, &s->retry, loop_now_ns() + wait_ms * 1000000u);
+}
+
+static void on_built(struct slot *s, const struct worker_answer *a)
+{
+	if (a->num != 0) {
+		build_failed(s, a->step, a->num);
+		return;
+	}
+	s->state = SLOT_FREE;
+	s->failures = 0;
+	if (s->launcher->probe)
+		probe_slot_ready(s->launcher);
+	else
+		launcher_next_waiting(s->launcher);
+}
+
+static void on_cloned(struct slot *s, const struct worker_answer *a, int *fds, size_t count)
+{
+	struct run *r = &s->run;
+	struct message m = {.type = MSG_STREAMS, .fds = 3, .run = r->id};
+
+	if (a->num != 0 || count != 4) {
+		run_refused(r, a->num ? a->step : "worker", a->num ? a->num : EPROTO);
+		return;
+	}
+	r->pid = a->pid;
+	r->pid_fd = take_fd(&fds[0]);
+	if (r->plan.canary != CANARY_NONE)
+		r->canary_fd = take_fd(&fds[2]);
+	else
+		launcher_send(s->launcher, &m, fds + 1);
+	run_watch(r);
+}
+
+/* the worker died by itself, or was killed with a run that used up the memory */
+static void worker_lost(struct slot *s)
+{
+	bool unanswered = s->state == SLOT_BUSY && s->run.pid_fd < 0;
+	enum slot_state state = s->state;
+
+	drop_worker(s);
+	s->condemned = true;
+	if (state == SLOT_BUILDING)
+		build_failed(s, "worker", ECHILD);
+	else if (unanswered)
+		run_refused(&s->run, "worker", ECHILD);
+	else if (state == SLOT_FREE)
+		slot_reset(s);
+	/* else a run goes on without it: the launcher is its parent; rebuilt afterwards */
+}
+
+static void on_worker(void *arg, uint32_t events)
+{
+	struct slot *s = arg;
+	struct worker_answer a;
+	int fds[FDPASS_MAX], r;
+	size_t count, i;
+
+	(void)events;
+	r = fdpass_receive(s->worker_fd, &a, sizeof(a), fds, &count);
+	if (r < 0 && errno == EAGAIN)
+		return;
+	if (r <= 0) {
+		worker_lost(s);
+		return;
+	}
+	a.step[sizeof(a.step) - 1] = '\0';
+	if (s->state == SLOT_BUILDING)
+		on_built(s, &a);
+	else if (s->state == SLOT_BUSY && s->run.pid_fd < 0)
+		on_cloned(s, &a, fds, count);
+	for (i = 0; i < count; i++)
+		defer_close(&fds[i]);
+}
+
+static int fork_worker(struct slot *s)
+{
+	auto_fd int theirs = -1;
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	s->worker_fd = pair[0];
+	theirs = pair[1];
+	s->worker = fork();
+	if (s->worker < 0)
+		return -1;
+	if (s->worker == 0)
+		worker_main(s, theirs);
+	s->worker_pid_fd = sys_pidfd_open(s->worker, 0);
+	if (s->worker_pid_fd < 0)
+		return -1;
+	if (fcntl(s->worker_fd, F_SETFL, O_NONBLOCK) < 0)
+		return -1;
+	return loop_add(s->launcher->loop, s->worker_fd, EPOLLIN, on_worker, s);
+}
+
+void slot_build(struct slot *s)
+{
+	struct launcher *l = s->launcher;
+	uint32_t events = 0;
+	struct err e = {0};
+
+	if (cgroup_slot_make(&l->cgroups, s->n, s->uid, &s->cgroup, &e) < 0) {
+		log_warn("slot.cgroup", "slot=%u error=\"%s\"", s->n, e.text);
+		build_failed(s, "slot_cgroup", e.num);
+		return;
+	}
+	s->state = SLOT_BUILDING;
+	if (fork_worker(s) < 0) {
+		build_failed(s, "slot_worker", errno);
+		return;
+	}
+	s->oom_fd = cgroup_oom_fd(&s->cgroup, &events);
+	if (s->oom_fd >= 0 && loop_add(l->loop, s->oom_fd, events, on_oom, s) < 0)
+		build_failed(s, "slot_oom", errno);
+}
+
+void slot_reset(struct slot *s)
+{
+	run_clear(&s->run);
+	if (!s->condemned && !cgroup_empty(&s->cgroup, s->worker))
+		s->condemned = true;
+	if (!s->condemned && cgroup_run_end(&s->cgroup) < 0)
+		s->condemned = true;
+	if (s->condemned) {
+		log_info("slot.rebuild", "slot=%u", s->n);
+		unbuild(s);
+		slot_build(s);
+		return;
+	}
+	s->state = SLOT_FREE;
+	if (!s->launcher->probe)
+		launcher_next_waiting(s->launcher);
+}
+
+struct slot *slot_free_one(struct launcher *l)
+{
+	unsigned i;
+
+	for (i = 0; i < l->slot_count; i++) {
+		if (l->slots[i].state == SLOT_FREE)
+			return &l->slots[i];
+	}
+	return NULL;
+}
+
+static int begin_cgroup(struct slot *s, const struct plan *p, struct err *e)
+{
+	const struct limits *l = &p->limits;
+	struct cgroup_limits want = {
+		.memory_bytes = (uint64_t)l->memory_mb << 20,
+		.pids = l->pids,
+		.cpu_milli = p->canary == CANARY_CPU ? 100 : s->launcher->setup->cpu_milli,
+	};
+
+	return cgroup_run_begin(&s->cgroup, &want, e);
+}
+
+void slot_start_run(struct slot *s, const struct message *m, int input_fd, uint64_t arrived_ns)
+{
+	struct worker_order order = {.plan = m->plan};
+	int pair[2], fds[3] = {-1, input_fd, -1};
+	struct run *r = &s->run;
+	struct err e = {0};
+
+	run_clear(r);
+	r->slot = s;
+	r->id = m->run;
+	r->plan = m->plan;
+	r->arrived_ns = arrived_ns;
+	s->state = SLOT_BUSY;
+	if (begin_cgroup(s, &m->plan, &e) < 0) {
+		log_error("run.cgroup", "slot=%u error=\"%s\"", s->n, e.text);
+		s->condemned = true;
+		run_refused(r, "cgroup", e.num);
+		return;
+	}
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+		run_refused(r, "news", errno);
+		return;
+	}
+	r->news_fd = pair[0];
+	fds[0] = pair[1];
+	fds[2] = cgroup_run_fd(&s->cgroup);
+	order.into_cgroup = fds[2] >= 0;
+	if (fcntl(r->news_fd, F_SETFL, O_NONBLOCK) < 0 ||
+	    fdpass_send(s->worker_fd, &order, sizeof(order), fds, fds[2] >= 0 ? 3 : 2) < 0) {
+		s->condemned = true;
+		run_refused(r, "worker", errno);
+	}
+	close(pair[1]);
+}
+
+int slots_make(struct launcher *l)
+{
+	const struct setup *setup = l->setup;
+	unsigned i;
+
+	l->slot_count = setup->slots;
+	l->slots = mem_array(l->slot_count, sizeof(*l->slots));
+	l->waiting = mem_array(l->slot_count, sizeof(*l->waiting));
+	for (i = 0; i < l->slot_count; i++) {
+		struct slot *s = &l->slots[i];
+
+		s->launcher = l;
+		s->n = i;
+		s->uid = l->own_user_ns ? getuid() : setup->uid_base + i;
+		s->gid = l->own_user_ns ? getgid() : setup->uid_base + i;
+		s->worker_fd = s->worker_pid_fd = s->oom_fd = -1;
+		s->run.slot = s;
+		s->run.pid_fd = s->run.news_fd = s->run.work_fd = s->run.proc_fd = -1;
+		s->run.canary_fd = s->run.collector_fd = s->run.files_fd = -1;
+		if (s->uid == 0) {
+			errno = EPERM; /* code never runs as host root */
+			return -1;
+		}
+	}
+	return 0;
+}

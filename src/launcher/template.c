@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * template.c - the root that a slot's runs start from
+ *
+ * Runs in: a slot's worker, once, with the launcher's rights, before it gives them up.
+ * After:   "/" is a small read-only tmpfs: the runtime bound read-only at its own paths, five
+ *          devices, a few files of our own. The host's tree has no name any more. Runs inherit
+ *          these mounts locked.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/defer.h"
+#include "base/fs.h"
+#include "base/sys.h"
+#include "launcher/child.h"
+#include "launcher/worker.h"
+
+struct template {
+	const struct setup *setup;
+	const struct abilities *abilities;
+	int proc_fd;
+	int root_fd; /* the new root */
+};
+
+static int make_namespaces(struct template *t)
+{
+	(void)t;
+	return unshare(CLONE_NEWNS | CLONE_NEWNET);
+}
+
+static int make_private(struct template *t)
+{
+	(void)t;
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+}
+
+/*
+ * Mounted on top of "/": absolute paths still lead through the old root, since lookups start
+ * below the cover, and the new one is reached through its descriptor. No directory of the host
+ * is needed to build in.
+ */
+static int make_root(struct template *t)
+{
+	auto_fd int fs_fd = sys_fsopen("tmpfs", FSOPEN_CLOEXEC);
+
+	if (fs_fd < 0)
+		return -1;
+	if (sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "size", "1m", 0) < 0 ||
+	    sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "nr_inodes", "1k", 0) < 0 ||
+	    sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "mode", "755", 0) < 0 ||
+	    sys_fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -1;
+	t->root_fd = sys_fsmount(fs_fd, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	if (t->root_fd < 0)
+		return -1;
+	if (sys_move_mount(t->root_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return -1;
+	return fchdir(t->root_fd);
+}
+
+/* the place for a mount at this absolute path, directory or file as its source is */
+static int make_place(const char *path, bool directory)
+{
+	char name[SETUP_PATH];
+	auto_fd int fd = -1;
+	char *slash;
+
+	if (strlen(path) >= sizeof(name)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	strcpy(name, path + 1);
+	for (slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(name, 0755) < 0 && errno != EEXIST)
+			return -1;
+		*slash = '/';
+	}
+	if (directory)
+		return mkdir(name, 0755) < 0 && errno != EEXIST ? -1 : 0;
+	fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	return fd < 0 ? -1 : 0;
+}
+
+/* the tree at `from` appears at `to` below the new root, recursively with these attributes */
+static int bind_tree(const char *from, const char *to, uint64_t attributes)
+{
+	const unsigned how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE;
+	struct mount_attr attr = {.attr_set = attributes, .propagation = MS_PRIVATE};
+	auto_fd int tree_fd = -1;
+	struct stat st;
+
+	tree_fd = sys_open_tree(AT_FDCWD, from, how);
+	if (tree_fd < 0 || fstat(tree_fd, &st) < 0)
+		return -1;
+	if (make_place(to, S_ISDIR(st.st_mode)) < 0)
+		return -1;
+	if (sys_mount_setattr(tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr) < 0)
+		return -1;
+	return sys_move_mount(tree_fd, "", AT_FDCWD, to + 1, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+static int make_binds(struct template *t)
+{
+	const uint64_t plain = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+	unsigned i;
+
+	for (i = 0; i < t->setup->binds; i++) {
+		if (bind_tree(t->setup->bind[i].path, t->setup->bind[i].path, plain) < 0)
+			return -1;
+	}
+	if (t->abilities->go_seed)
+		return bind_tree(t->setup->go_seed_dir, "/go-seed", plain);
+	return 0;
+}
+
+/* /bin and its like, where the host has them as links into /usr */
+static int make_links(struct template *t)
+{
+	static const char *const names[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+	char path[16], target[PATH_MAX];
+	ssize_t len;
+	unsigned i;
+
+	(void)t;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "/%s", names[i]);
+		len = readlink(path, target, sizeof(target) - 1);
+		if (len < 0)
+			continue; /* a directory, and then in the bind list, or not there */
+		target[len] = '\0';
+		if (symlink(target, names[i]) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int make_devices(struct template *t)
+{
+	static const char *const nodes[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+					    "/dev/urandom"};
+	static const char *const links[][2] = {{"/proc/self/fd", "dev/fd"},
+					       {"/proc/self/fd/0", "dev/stdin"},
+					       {"/proc/self/fd/1", "dev/stdout"},
+					       {"/proc/self/fd/2", "dev/stderr"}};
+	unsigned i;
+
+	(void)t;
+	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+		if (bind_tree(nodes[i], nodes[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) < 0)
+			return -1;
+	}
+	for (i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+		if (symlink(links[i][0], links[i][1]) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* our own instead of the host's: no names of its users, no addresses */
+static int make_etc(struct template *t)
+{
+	static const char *const files[][2] = {
+		{"etc/passwd", "sandbox:x:1000:1000:sandbox:/tmp:/bin/bash\n"
+			       "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+		{"etc/group", "sandbox:x:1000:\nnogroup:x:65534:\n"},
+		{"etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"},
+		{"etc/hostname", "sandbox\n"},
+		{"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
+	};
+	unsigned i;
+
+	(void)t;
+	if (mkdir("etc", 0755) < 0 && errno != EEXIST)
+		return -1;
+	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		auto_fd int fd = open(files[i][0], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+		if (fd < 0 || fs_write_all(fd, files[i][1], strlen(files[i][1])) < 0)
+			return -1;
+	}
+	return symlink("../usr/lib/os-release", "etc/os-release");
+}
+
+static int make_directories(struct template *t)
+{
+	static const char *const names[] = {"dev/shm", "proc", "work", "tmp", "run", "var",
+					    "go-cache"};
+	unsigned i;
+
+	(void)t;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (mkdir(names[i], 0755) < 0 && errno != EEXIST)
+			return -1;
+	}
+	return symlink("../tmp", "var/tmp");
+}
+
+/*
+ * The kernel lets a user namespace mount a private /proc only where an unmasked one is in sight
+ * already; the private one covers this one in every run.
+ */
+static int make_proc(struct template *t)
+{
+	if (!t->abilities->private_proc)
+		return 0;
+	return bind_tree("/proc", "/proc", 0);
+}
+
+static int enter_root(struct template *t)
+{
+	if (!t->abilities->pivot)
+		return chroot("."); /* the root lies on top of the old one already */
+	if (sys_pivot_root(".", ".") < 0)
+		return -1;
+	return umount2(".", MNT_DETACH);
+}
+
+static int make_read_only(struct template *t)
+{
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+					      MOUNT_ATTR_NODEV};
+
+	(void)t;
+	if (chdir("/") < 0)
+		return -1;
+	return sys_mount_setattr(AT_FDCWD, "/", 0, &attr);
+}
+
+static const struct {
+	int (*run)(struct template *t);
+	const char *name;
+} steps[] = {
+	{make_namespaces, "slot_namespaces"},
+	{make_private, "slot_private"}, /* first of the mounts, or they would spread to the host */
+	{make_root, "slot_root"},
+	{make_binds, "slot_binds"},
+	{make_links, "slot_links"},
+	{make_devices, "slot_devices"},
+	{make_etc, "slot_etc"},
+	{make_directories, "slot_directories"},
+	{make_proc, "slot_proc"},
+	{enter_root, "slot_pivot"},
+	{make_read_only, "slot_read_only"},
+};
+
+int template_build(const struct setup *setup, const struct abilities *a, int proc_fd,
+		   const char **out_step)
+{
+	struct template t = {setup, a, proc_fd, -1};
+	mode_t mask = umask(0022);
+	unsigned i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < sizeof(steps) / sizeof(steps[0]); i++) {
+		*out_step = steps[i].name;
+		r = steps[i].run(&t);
+	}
+	defer_close(&t.root_fd);
+	umask(mask);
+	return r;
+}

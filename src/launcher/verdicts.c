@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * verdicts.c - from what the canaries saw to layers and a level
+ *
+ * Runs in: the launcher, at the end of the probe. A layer is active when its effect was seen, not
+ * when it was configured.
+ */
+#include "launcher/verdicts.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/sys.h"
+#include "launcher/launcher.h"
+
+static void say(char *out, size_t room, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void say(char *out, size_t room, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(out, room, fmt, args);
+	va_end(args);
+}
+
+#define EVIDENCE(layer, ...) say((layer)->evidence, sizeof((layer)->evidence), __VA_ARGS__)
+#define REASON(layer, ...) say((layer)->reason, sizeof((layer)->reason), __VA_ARGS__)
+#define FIX(layer, ...) say((layer)->fix, sizeof((layer)->fix), __VA_ARGS__)
+
+static const char *err_word(int num)
+{
+	return num ? strerrorname_np(num) : "allowed";
+}
+
+/* without a /proc inside there is nothing to compare: the clone itself is the evidence */
+static void look_namespace(const struct launcher *l, const struct canary_seen *s, int ns,
+			   struct layer *out)
+{
+	char path[24];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "self/ns/%s", child_ns_names[ns]);
+	if (s->ns[ns] == 0 || fstatat(l->proc_fd, path, &st, 0) < 0) {
+		out->active = s->pid == 2;
+		EVIDENCE(out, "made together with the process; no /proc inside to compare");
+		return;
+	}
+	out->active = s->ns[ns] != st.st_ino;
+	EVIDENCE(out, "%s:[%llu] inside, %s:[%llu] outside", child_ns_names[ns],
+		 (unsigned long long)s->ns[ns], child_ns_names[ns],
+		 (unsigned long long)st.st_ino);
+	if (!out->active)
+		REASON(out, "the run shares the launcher's %s namespace", child_ns_names[ns]);
+}
+
+static void look_root(const struct launcher *l, const struct probe_facts *f, struct layer *out)
+{
+	const struct canary_seen *s = &f->seen;
+
+	out->active = s->shadow_err == ENOENT && s->write_err == EROFS;
+	EVIDENCE(out, "/etc/shadow: %s; creating a file in /usr: %s; entered by %s",
+		 err_word(s->shadow_err), err_word(s->write_err),
+		 l->abilities.pivot ? "pivot_root" : "chroot, the old root covered");
+	if (!l->abilities.pivot) {
+		REASON(out, "pivot_root refused: %s", strerror(f->refused[LAYER_ROOT]));
+		FIX(out, "allow pivot_root in the container's seccomp profile");
+	}
+}
+
+static void look_proc(const struct launcher *l, const struct probe_facts *f, struct layer *out)
+{
+	const struct canary_seen *s = &f->seen;
+
+	out->active = l->abilities.private_proc && s->processes > 0 && s->processes <= 3;
+	if (out->active) {
+		EVIDENCE(out, "%d processes in /proc, own pid %d", s->processes, s->pid);
+		return;
+	}
+	EVIDENCE(out, "/proc is empty");
+	REASON(out, "mounting a private /proc refused: %s", strerror(f->refused[LAYER_PROC]));
+	FIX(out, "unmask /proc (procMount: Unmasked, or --security-opt unmask=ALL)");
+}
+
+static void look_limits(const struct launcher *l, const struct probe_facts *f, struct report *r)
+{
+	static const enum layer_id of_cgroup[] = {LAYER_MEMORY_LIMIT, LAYER_CPU_LIMIT};
+	struct layer *memory = &r->layer[LAYER_MEMORY_LIMIT];
+	struct layer *pids = &r->layer[LAYER_PIDS_LIMIT];
+	struct layer *cpu = &r->layer[LAYER_CPU_LIMIT];
+	unsigned i;
+
+	pids->active = f->seen.forks < 16 && f->seen.fork_err == EAGAIN;
+	EVIDENCE(pids, "limit 8: fork refused (%s) after %d", err_word(f->seen.fork_err),
+		 f->seen.forks);
+	if (l->cgroups.kind != CGROUP_NONE) {
+		memory->active = f->memory_stopped;
+		EVIDENCE(memory, "limit 24 MB: a program using 256 MB was %s",
+			 f->memory_stopped ? "stopped" : "not stopped");
+		cpu->active = f->throttled > 0;
+		EVIDENCE(cpu, "quota 0.1 CPU: a spinning program was throttled %llu times",
+			 (unsigned long long)f->throttled);
+		return;
+	}
+	for (i = 0; i < 2; i++) {
+		REASON(&r->layer[of_cgroup[i]], "%s", l->cgroups.reason);
+		FIX(&r->layer[of_cgroup[i]], "%s", l->cgroups.fix);
+	}
+	EVIDENCE(memory, "no cgroup; rlimits and a look at the run's processes every 20 ms");
+	EVIDENCE(cpu, "no cgroup; CPU seconds by rlimit for each process");
+}
+
+static void look_rights(const struct launcher *l, const struct canary_seen *s, struct report *r)
+{
+	struct layer *id = &r->layer[LAYER_IDENTITY], *caps = &r->layer[LAYER_CAPABILITIES];
+	struct layer *nnp = &r->layer[LAYER_NO_NEW_PRIVS], *sec = &r->layer[LAYER_SECCOMP];
+
+	id->active = s->uid == CHILD_UID && l->slots[0].uid != 0 &&
+		     (s->groups == 0 || l->own_user_ns);
+	EVIDENCE(id, "uid %d inside is %u outside, %d supplementary groups", s->uid,
+		 (unsigned)l->slots[0].uid, s->groups);
+	caps->active = s->caps == 0;
+	EVIDENCE(caps, "all five sets %s", s->caps ? "NOT empty" : "empty");
+	nnp->active = s->no_new_privs == 1;
+	EVIDENCE(nnp, "no_new_privs is %d", s->no_new_privs);
+	sec->active = s->seccomp_mode == 2 && s->unshare_err == EPERM &&
+		      s->inet_err == EAFNOSUPPORT;
+	EVIDENCE(sec, "mode %d; unshare: %s; socket(AF_INET): %s", s->seccomp_mode,
+		 err_word(s->unshare_err), err_word(s->inet_err));
+}
+
+static void look_landlock(const struct launcher *l, const struct canary_seen *s,
+			  struct layer *out)
+{
+	const int abi = l->abilities.landlock_abi;
+
+	out->requested = abi > 0;
+	if (abi <= 0) {
+		REASON(out, "this kernel has no Landlock, or it is not in the lsm= list");
+		FIX(out, "boot with landlock in lsm=");
+		return;
+	}
+	out->active = s->comm_err == EACCES || (abi >= 6 && s->signal_err == EPERM);
+	EVIDENCE(out, "ABI %d; writing /proc/self/comm: %s; signal to process 1: %s", abi,
+		 err_word(s->comm_err), err_word(s->signal_err));
+}
+
+static void look(const struct launcher *l, const struct probe_facts *f, struct report *r)
+{
+	int ns;
+
+	for (ns = 0; ns < NS_COUNT; ns++)
+		look_namespace(l, &f->seen, ns, &r->layer[LAYER_USER_NAMESPACE + ns]);
+	look_root(l, f, &r->layer[LAYER_ROOT]);
+	look_proc(l, f, &r->layer[LAYER_PROC]);
+	look_limits(l, f, r);
+	look_rights(l, &f->seen, r);
+	look_landlock(l, &f->seen, &r->layer[LAYER_LANDLOCK]);
+	if (strcmp(f->seen.hostname, "sandbox") != 0)
+		r->layer[LAYER_UTS_NAMESPACE].active = 0;
+}
+
+/* in a chroot the kernel refuses user namespaces to everybody, root included */
+static bool in_chroot(void)
+{
+	struct statx root;
+
+	return statx(AT_FDCWD, "/", 0, STATX_BASIC_STATS, &root) == 0 &&
+	       (root.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) &&
+	       !(root.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
+
+static void no_user_namespace(const struct probe_facts *f, struct report *r)
+{
+	struct layer *out = &r->layer[LAYER_USER_NAMESPACE];
+
+	EVIDENCE(out, "making one: %s", err_word(f->fatal_num));
+	if (in_chroot()) {
+		REASON(out, "user namespaces refused: running in a chroot");
+		FIX(out, "start it outside the chroot, or in a container");
+	} else if (f->fatal_num == ENOSPC) {
+		REASON(out, "user namespaces refused: user.max_user_namespaces is used up or 0");
+		FIX(out, "sysctl -w user.max_user_namespaces=15000");
+	} else {
+		REASON(out, "user namespaces refused: %s", strerror(f->fatal_num));
+		FIX(out, "sysctl -w kernel.unprivileged_userns_clone=1, or allow unshare and "
+			 "clone in the container's seccomp profile");
+	}
+}
+
+/* below this a run is not what we call a sandbox */
+static const enum layer_id needed[] = {
+	LAYER_USER_NAMESPACE, LAYER_MOUNT_NAMESPACE, LAYER_PID_NAMESPACE, LAYER_NETWORK_NAMESPACE,
+	LAYER_IPC_NAMESPACE,  LAYER_UTS_NAMESPACE,   LAYER_ROOT,	  LAYER_IDENTITY,
+	LAYER_CAPABILITIES,   LAYER_NO_NEW_PRIVS,    LAYER_SECCOMP,	  LAYER_PIDS_LIMIT,
+};
+
+static uint32_t level_of(const struct launcher *l, struct report *r)
+{
+	unsigned i;
+
+	for (i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+		struct layer *n = &r->layer[needed[i]];
+
+		if (!n->active) {
+			say(r->summary, sizeof(r->summary), "%s is missing: %s",
+			    report_layer_name(needed[i]),
+			    n->reason[0] ? n->reason : n->evidence);
+			return LEVEL_NONE;
+		}
+	}
+	for (i = 0; i < LAYER_COUNT; i++) {
+		struct layer *n = &r->layer[i];
+
+		if (n->requested && (!n->active || (i == LAYER_ROOT && !l->abilities.pivot))) {
+			say(r->summary, sizeof(r->summary), "%s: %s", report_layer_name(i),
+			    n->reason[0] ? n->reason : n->evidence);
+			return LEVEL_NAMESPACES;
+		}
+	}
+	return LEVEL_FULL;
+}
+
+void verdicts_report(const struct launcher *l, const struct probe_facts *f, struct report *out)
+{
+	unsigned i;
+
+	memset(out, 0, sizeof(*out));
+	for (i = 0; i < LAYER_COUNT; i++)
+		out->layer[i].requested = i != LAYER_VIOLATIONS;
+	REASON(&out->layer[LAYER_VIOLATIONS], "denied calls are not reported by this version");
+	if (f->looked)
+		look(l, f, out);
+	if (!f->fatal_step[0]) {
+		out->level = level_of(l, out);
+		return;
+	}
+	out->level = LEVEL_NONE;
+	if (strcmp(f->fatal_step, "clone") == 0 || strcmp(f->fatal_step, "user_namespace") == 0) {
+		no_user_namespace(f, out);
+		say(out->summary, sizeof(out->summary), "%s",
+		    out->layer[LAYER_USER_NAMESPACE].reason);
+	} else {
+		say(out->summary, sizeof(out->summary), "sandbox step \"%s\" failed: %s",
+		    f->fatal_step, strerror(f->fatal_num));
+	}
+}

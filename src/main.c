@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * main.c - the subcommands
+ *
+ * One request, top to bottom:
+ *
+ *	cmd/serve.c          the supervisor: settings, modes, filters; starts launcher and server
+ *	cmd/server.c         the server: no rights from here on
+ *	http/server.c        bytes become a request, after http/admit.c let it in
+ *	http/routes.c        method and path choose a handler
+ *	http/on_execute.c    body in, answer later, by connection id
+ *	api/request.c        JSON to struct run_request, every field checked
+ *	job/queue.c          admit now, queue, or refuse as busy
+ *	job/prepare.c        settings + mode + request to a plan and a sealed memfd
+ *	job/client.c         plan and memfd out, news in
+ *	launcher/loop.c      the launcher's end of that socket
+ *	launcher/slot.c      a free slot: cgroups, namespaces, uid and worker
+ *	launcher/worker.c    in the slot: clone3
+ *	launcher/child.c     the step table, ending in execve
+ *	launcher/watch.c     pidfd, deadline and memory events decide the verdict
+ *	launcher/collect.c   what the program left in its output directory
+ *	job/capture.c        stdout and stderr, cut at the cap
+ *	job/result.c         verdict, exit code, message
+ *	api/reply.c          struct result to JSON
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/cmd.h"
+
+#ifndef SANDBOX_VERSION
+#define SANDBOX_VERSION "dev"
+#endif
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help; /* NULL: not for people */
+} commands[] = {
+	{"serve", cmd_serve, "serve over HTTP (the default)"},
+	{"run", cmd_run, "run one program in a sandbox, without HTTP"},
+	{"check", cmd_check, "show which isolation layers work on this host"},
+	{"launcher", cmd_launcher, NULL},
+};
+
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static void print_help(void)
+{
+	size_t i;
+
+	printf("sandbox-server %s - run other people's code, every request in a fresh sandbox\n\n"
+	       "usage: sandbox-server [COMMAND] [OPTIONS]\n\n",
+	       SANDBOX_VERSION);
+	for (i = 0; i < COMMANDS; i++) {
+		if (commands[i].help)
+			printf("  %-10s %s\n", commands[i].name, commands[i].help);
+	}
+	printf("\n  --version  print the version\n"
+	       "  --help     this text; COMMAND --help for its options\n\n"
+	       "sandbox-server(8) has it all.\n");
+}
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--version") != 0 &&
+			 strcmp(argv[1], "--help") != 0))
+		return cmd_serve(argc - 1, argv + 1);
+	if (strcmp(argv[1], "--version") == 0) {
+		printf("sandbox-server %s\n", SANDBOX_VERSION);
+		return 0;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+		print_help();
+		return 0;
+	}
+	for (i = 0; i < COMMANDS; i++) {
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].run(argc - 2, argv + 2);
+	}
+	fprintf(stderr, "sandbox-server: unknown command '%s' (try --help)\n", argv[1]);
+	return 2;
+}
