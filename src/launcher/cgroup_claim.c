@@ -211,7 +211,7 @@ static void claim_v2(struct cgroup_base *base)
 	if (num == EBUSY)
 		cgroup_refuse(
 			base, geteuid() ? fix_delegate : fix_scope,
-			"other processes live in our cgroup, so nothing below it can be limited");
+			"other processes live in our cgroup too, so it cannot limit");
 	else
 		cgroup_refuse(base, geteuid() ? fix_delegate : fix_scope,
 			      "cannot %s our cgroup: %s", what, strerror(num));

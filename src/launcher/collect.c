@@ -56,9 +56,10 @@ static bool keep_two(int work_fd, int mem_fd)
 
 static _Noreturn void collector(struct collect_job job, int mem_fd, pid_t launcher)
 {
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
 	sigset_t none;
 
-	signal(SIGXFSZ, SIG_IGN); /* the write fails instead */
+	sigaction(SIGXFSZ, &ignore, NULL); /* the write fails instead */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (!keep_two(job.work_fd, mem_fd) || !limit_self(&job))

@@ -1,29 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * test_cgroup.c - limits, counters, killing and sweeping, on whichever cgroup version is
- * here
+ * test_cgroup.c - limits, counters and killing, on whichever cgroup version is here
  *
  * Each run is made as the launcher makes it: a worker joins the slot, gives up its
  * rights, and clones an init that forks the program.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <time.h>
 
-#include "base/err.h"
-#include "base/fs.h"
 #include "base/sys.h"
-#include "launcher/cgroup_kernel.h"
 #include "tap.h"
 
-#define UID 600007
+#include "cgroup_fixture.h"
+
 #define MIB (1024 * 1024)
 
-static struct cgroup_base base;
-static struct cgroup_slot slot;
-static char place[512], came_from[512]; /* v2: a cgroup of this test's own */
 static int ready[2];
 
 /* --- programs
@@ -94,70 +84,6 @@ static int program_tree(void)
 	return 0;
 }
 
-/* --- the launcher's side
- * ----------------------------------------------------------------- */
-
-static void leave(void)
-{
-	(void)cgroup_slot_remove(&slot);
-	cgroup_release(&base);
-	if (place[0]) {
-		(void)fs_write_at(AT_FDCWD, came_from, "0");
-		(void)rmdir(place);
-	}
-}
-
-/* v2: the process that runs the tests lives in our cgroup; go to one beside it, alone */
-static void go_elsewhere(void)
-{
-	char *slash, file[600];
-	struct stat st;
-
-	cgroup_find("/proc/self", &base);
-	(void)snprintf(file, sizeof(file), "%s/cgroup.type", base.dir[CGROUP_SLOT]);
-	if (base.kind != CGROUP_V2 || stat(file, &st) < 0)
-		return; /* not v2, or its root, where anybody may live */
-	(void)snprintf(came_from, sizeof(came_from), "%.490s/cgroup.procs",
-		       base.dir[CGROUP_SLOT]);
-	slash = strrchr(base.dir[CGROUP_SLOT], '/');
-	*slash = 0;
-	(void)snprintf(place, sizeof(place), "%.480s/test.%d", base.dir[CGROUP_SLOT],
-		       getpid());
-	(void)snprintf(file, sizeof(file), "%s/cgroup.procs", place);
-	if (mkdir(place, 0755) < 0 || fs_write_at(AT_FDCWD, file, "0") < 0)
-		place[0] = 0; /* the claim will say what is wrong */
-}
-
-static void claim(void)
-{
-	atexit(leave);
-	go_elsewhere();
-	if (cgroup_claim(&base) == CGROUP_NONE)
-		SKIP(base.reason);
-	cgroup_sweep(&base);
-}
-
-static void claim_slot(void)
-{
-	struct err e = {0};
-
-	claim();
-	if (cgroup_slot_make(&base, 3, geteuid() ? geteuid() : UID, &slot, &e) < 0)
-		fprintf(stderr, "# %s\n", e.text);
-	CHECK(slot.kind != CGROUP_NONE);
-	CHECK(pipe2(ready, O_CLOEXEC) == 0);
-}
-
-static int wait_for(pid_t pid)
-{
-	int status = 0;
-
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -1;
-	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
 static pid_t clone_run(void)
 {
 	struct clone_args args = {.exit_signal = SIGCHLD};
@@ -195,6 +121,8 @@ static pid_t begin(struct cgroup_limits limits, int (*program)(void))
 	struct err e = {0};
 	pid_t pid;
 
+	if (!ready[1])
+		CHECK(pipe2(ready, O_CLOEXEC) == 0);
 	if (cgroup_run_begin(&slot, &limits, &e) < 0) {
 		fprintf(stderr, "# %s\n", e.text);
 		CHECK(!"begin");
@@ -220,47 +148,6 @@ static int run(struct cgroup_limits limits, int (*program)(void))
 }
 
 static const struct cgroup_limits plenty = {.memory_bytes = 64 * MIB, .pids = 30};
-
-/* --- tests
- * ------------------------------------------------------------------------------- */
-
-TEST(a_claim_makes_directories_and_a_release_leaves_none)
-{
-	struct cgroup_base was;
-	struct stat st;
-
-	claim();
-	was = base;
-	for (int c = 0; c < CGROUP_CONTROLLERS; c++)
-		CHECK(!was.dir[c][0] || stat(was.dir[c], &st) == 0);
-	cgroup_release(&base);
-	CHECK(base.kind == CGROUP_NONE);
-	for (int c = 0; c < CGROUP_CONTROLLERS; c++)
-		CHECK(!was.dir[c][0] || (stat(was.dir[c], &st) < 0 && errno == ENOENT));
-	CHECK(cgroup_claim(&base) == was.kind); /* and again, from where we were */
-	CHECK(strcmp(base.dir[0], was.dir[0]) == 0);
-}
-
-TEST(without_cgroups_everything_is_harmless_and_unknown)
-{
-	struct cgroup_usage usage;
-	uint32_t events;
-
-	CHECK(cgroup_slot_make(&base, 0, 0, &slot, NULL) == 0);
-	CHECK(cgroup_slot_join(&slot) == 0 &&
-	      cgroup_run_begin(&slot, &plenty, NULL) == 0);
-	CHECK(cgroup_run_fd(&slot) == -1 && cgroup_oom_fd(&slot, &events) == -1);
-	CHECK(!cgroup_oom_seen(&slot) && cgroup_empty(&slot, 0));
-	cgroup_unthrottle(&slot);
-	cgroup_kill(&slot, 0);
-	CHECK(cgroup_cpu_us(&slot) == CGROUP_UNKNOWN64);
-	cgroup_usage(&slot, &usage);
-	CHECK(usage.memory_peak_kb == CGROUP_UNKNOWN64 && usage.memory_reason);
-	CHECK(usage.pids_peak == CGROUP_UNKNOWN32 && usage.pids_reason &&
-	      usage.cpu_reason);
-	CHECK(cgroup_run_end(&slot) == 0 && cgroup_slot_remove(&slot) == 0);
-	CHECK(cgroup_sweep(&base) == 0);
-}
 
 TEST(a_worker_without_rights_starts_runs)
 {
@@ -439,84 +326,6 @@ TEST(removing_a_slot_kills_what_is_in_it)
 	}
 	CHECK(cgroup_slot_remove(&slot) == 0);
 	CHECK(cgroup_slot_make(&base, 3, geteuid(), &slot, NULL) == 0);
-}
-
-/* a directory beside our base in every hierarchy, with `pid` in it */
-static void make_sibling(const char *owner, pid_t pid)
-{
-	char path[700], text[16];
-
-	(void)snprintf(text, sizeof(text), "%d", (int)pid);
-	for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
-		if (!cgroup_first_of_mount(&base, c))
-			continue;
-		(void)snprintf(path, sizeof(path), "%s/../sandbox-server.%s", base.dir[c],
-			       owner);
-		CHECK(mkdir(path, 0755) == 0);
-		(void)snprintf(path, sizeof(path), "%s/../sandbox-server.%s/cgroup.procs",
-			       base.dir[c], owner);
-		CHECK(pid == 0 || fs_write_at(AT_FDCWD, path, text) == 0);
-	}
-}
-
-static bool sibling_there(const char *owner)
-{
-	char path[700];
-	struct stat st;
-
-	(void)snprintf(path, sizeof(path), "%s/../sandbox-server.%s", base.dir[0], owner);
-	return stat(path, &st) == 0;
-}
-
-TEST(what_dead_owners_left_is_swept_and_the_living_are_spared)
-{
-	char living[64], reused[64], foreign[64], path[700];
-	pid_t child;
-
-	claim_slot();
-	CHECK(cgroup_owner_name(getppid(), living, sizeof(living)) == 0);
-	(void)snprintf(reused, sizeof(reused), "%.8s.%d.1", living, getppid());
-	(void)snprintf(foreign, sizeof(foreign), "0badb007%s", living + 8);
-	child = fork();
-	CHECK(child >= 0);
-	if (child == 0)
-		for (;;)
-			pause();
-	make_sibling(living, 0);
-	make_sibling(reused, child);
-	make_sibling(foreign, 0);
-	CHECK(cgroup_sweep(&base) >= 2);
-	CHECK(sibling_there(living) && !sibling_there(reused) && !sibling_there(foreign));
-	CHECK(wait_for(child) == 128 + SIGKILL);
-	CHECK(cgroup_run_begin(&slot, &plenty, NULL) < 0); /* slot-3 was nobody's too */
-	for (int c = 0; c < CGROUP_CONTROLLERS; c++) {
-		(void)snprintf(path, sizeof(path), "%s/../sandbox-server.%s", base.dir[c],
-			       living);
-		(void)rmdir(path);
-	}
-}
-
-TEST(others_in_our_cgroup_are_a_reason_with_a_fix)
-{
-	struct stat before, after;
-	pid_t child;
-
-	go_elsewhere();
-	if (!place[0])
-		return; /* v1, or the root of v2: anybody may live beside us there */
-	atexit(leave);
-	child = fork();
-	CHECK(child >= 0);
-	if (child == 0)
-		for (;;)
-			pause();
-	CHECK(stat(place, &before) == 0);
-	CHECK(cgroup_claim(&base) == CGROUP_NONE);
-	CHECK(strstr(base.reason, "other processes") && base.fix[0]);
-	CHECK(stat(place, &after) == 0 && before.st_nlink == after.st_nlink);
-	kill(child, SIGKILL);
-	wait_for(child);
-	CHECK(cgroup_claim(&base) == CGROUP_V2);
 }
 
 TEST(beginning_a_run_costs_next_to_nothing)
