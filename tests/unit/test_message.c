@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * test_message.c - what goes through the socket, and what does not
+ */
+#include "wire/message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "tap.h"
+
+static int pair[2];
+static struct message m;
+static int fds[MESSAGE_FDS];
+
+static void open_pair(void)
+{
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+}
+
+static int lowest_free_fd(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	CHECK(fd >= 0);
+	close(fd);
+	return fd;
+}
+
+/* what a peer that is not ours could send */
+static void raw_send(const void *bytes, size_t len, int count)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(int) * 8)];
+		struct cmsghdr align;
+	} control = {0};
+	struct iovec iov = {(void *)(uintptr_t)bytes, len};
+	struct msghdr head = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (count) {
+		struct cmsghdr *c;
+
+		head.msg_control = control.bytes;
+		head.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)count);
+		c = CMSG_FIRSTHDR(&head);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)count);
+		for (int i = 0; i < count; i++)
+			memcpy(CMSG_DATA(c) + sizeof(int) * (size_t)i, &pair[0],
+			       sizeof(int));
+	}
+	CHECK(sendmsg(pair[0], &head, 0) == (ssize_t)len);
+}
+
+static bool refused(void)
+{
+	int before = lowest_free_fd();
+
+	return message_receive(pair[1], &m, fds) == -1 && errno == EPROTO &&
+	       lowest_free_fd() == before && fds[0] == -2;
+}
+
+TEST(a_run_arrives_with_its_descriptor_close_on_exec)
+{
+	struct message sent = {.type = MSG_RUN, .fds = 1, .run = 42};
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	open_pair();
+	sent.plan.limits.wall_ms = 1000;
+	CHECK(message_send(pair[0], &sent, &null) == 0);
+	CHECK(message_receive(pair[1], &m, fds) == 1);
+	CHECK(m.run == 42 && m.plan.limits.wall_ms == 1000);
+	CHECK(fds[0] >= 0 && fds[0] != null && fds[1] == -1 && fds[2] == -1);
+	CHECK(fcntl(fds[0], F_GETFD) == FD_CLOEXEC);
+}
+
+TEST(three_streams_keep_their_order)
+{
+	struct message sent = {.type = MSG_STREAMS, .fds = 3};
+	int a[2], b[2];
+
+	open_pair();
+	CHECK(pipe(a) == 0 && pipe(b) == 0);
+	CHECK(message_send(pair[0], &sent, (int[]){a[1], b[0], b[1]}) == 0);
+	CHECK(message_receive(pair[1], &m, fds) == 1);
+	CHECK(write(fds[0], "x", 1) == 1 && read(a[0], &(char){0}, 1) == 1);
+	CHECK(write(fds[2], "y", 1) == 1 && read(fds[1], &(char){0}, 1) == 1);
+}
+
+TEST(nothing_there_and_the_end_are_told_apart)
+{
+	open_pair();
+	CHECK(message_receive(pair[1], &m, fds) == -1 && errno == EAGAIN);
+	close(pair[0]);
+	CHECK(message_receive(pair[1], &m, fds) == 0);
+	m = (struct message){.type = MSG_KILL};
+	CHECK(message_send(pair[1], &m, NULL) == -1 && errno == EPIPE);
+}
+
+TEST(a_full_socket_does_not_wait)
+{
+	struct message sent = {.type = MSG_KILL};
+	int n = 0;
+
+	open_pair();
+	while (message_send(pair[0], &sent, NULL) == 0)
+		n++;
+	CHECK(errno == EAGAIN && n > 3);
+}
+
+TEST(another_size_is_refused)
+{
+	static char bytes[sizeof(struct message) + 1];
+	struct message *sent = (struct message *)(void *)bytes;
+
+	open_pair();
+	sent->type = MSG_KILL;
+	fds[0] = -2;
+	raw_send(bytes, sizeof(struct message) - 1, 0);
+	CHECK(refused());
+	raw_send(bytes, sizeof(struct message) + 1, 0);
+	CHECK(refused());
+	raw_send(bytes, 1, 2);
+	CHECK(refused());
+	raw_send(bytes, sizeof(struct message), 0);
+	CHECK(message_receive(pair[1], &m, fds) == 1);
+}
+
+TEST(a_wrong_number_of_descriptors_is_refused_and_none_stays_open)
+{
+	static const struct {
+		uint32_t type, fds;
+		int sent;
+	} rows[] = {
+		{MSG_RUN, 1, 0},  {MSG_RUN, 1, 2},     {MSG_RUN, 0, 1},
+		{MSG_KILL, 0, 1}, {MSG_STREAMS, 3, 2}, {MSG_STREAMS, 3, 4},
+		{MSG_DONE, 1, 1}, {MSG_STREAMS, 3, 8}, {MSG_REPORT, 3, 3},
+	};
+
+	open_pair();
+	fds[0] = -2;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct message sent = {.type = rows[i].type, .fds = rows[i].fds};
+
+		raw_send(&sent, sizeof(sent), rows[i].sent);
+		CHECK(refused());
+	}
+}
+
+TEST(an_unknown_type_is_refused)
+{
+	static const uint32_t types[] = {0, MSG_TYPE_END, UINT32_MAX};
+
+	open_pair();
+	fds[0] = -2;
+	for (int i = 0; i < 3; i++) {
+		struct message sent = {.type = types[i]};
+
+		raw_send(&sent, sizeof(sent), 0);
+		CHECK(refused());
+	}
+}
+
+TEST(contents_out_of_range_are_refused)
+{
+	struct message sent = {.type = MSG_DONE};
+
+	open_pair();
+	fds[0] = -2;
+	sent.outcome.verdict = VERDICT_COUNT;
+	raw_send(&sent, sizeof(sent), 0);
+	CHECK(refused());
+	sent.outcome = (struct outcome){.exit_code = 256};
+	raw_send(&sent, sizeof(sent), 0);
+	CHECK(refused());
+	sent.outcome = (struct outcome){.signal = -1};
+	raw_send(&sent, sizeof(sent), 0);
+	CHECK(refused());
+	sent.outcome = (struct outcome){0};
+	memset(sent.outcome.pids_reason, 'x', sizeof(sent.outcome.pids_reason));
+	raw_send(&sent, sizeof(sent), 0);
+	CHECK(refused());
+	sent = (struct message){.type = MSG_FAILED};
+	memset(sent.failure.step, 'x', sizeof(sent.failure.step));
+	raw_send(&sent, sizeof(sent), 0);
+	CHECK(refused());
+	sent = (struct message){.type = MSG_REPORT};
+	memset(sent.report.layer[LAYER_COUNT - 1].fix, 'x',
+	       sizeof(sent.report.layer[0].fix));
+	raw_send(&sent, sizeof(sent), 0);
+	CHECK(refused());
+	sent = (struct message){.type = MSG_REPORT};
+	sent.report.level = LEVEL_COUNT;
+	raw_send(&sent, sizeof(sent), 0);
+	CHECK(refused());
+}
+
+TEST(levels_and_layers_have_names_both_ways)
+{
+	for (uint32_t i = 0; i < LEVEL_COUNT; i++)
+		CHECK(report_level_parse(report_level_name(i)) == (int)i);
+	CHECK(report_level_parse("paper") == -1 && report_level_parse("") == -1);
+	CHECK(strcmp(report_level_name(99), "none") == 0);
+	for (int i = 0; i < LAYER_COUNT; i++)
+		CHECK(report_layer_name((enum layer_id)i)[0]);
+}
