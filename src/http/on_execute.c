@@ -53,15 +53,13 @@ static struct stored_run *stored_new(const struct run_request *r)
 
 static void store(struct conn *k, const struct result *r)
 {
-	struct result bare = *r; /* stored runs have no file contents */
 	struct buf json;
 
 	if (!k->stored ||
 	    (k->h->settings->store_code != STORE_ALWAYS && r->exit_code == 0))
 		return;
-	bare.file_count = 0;
 	buf_init(&json, ANSWER_CAP_BYTES);
-	if (reply_result(&json, &bare) == 0) {
+	if (reply_result_stored(&json, r) == 0) {
 		struct artifact a = {
 			.code = k->stored->code.bytes,
 			.code_len = k->stored->code.len,
