@@ -89,6 +89,9 @@ static int serve(struct modes *m, const struct settings *s, struct runtime *r,
 	mode->id = r->id;
 	mode->name = mode_kinds[r->id].name;
 	mode_limits(s, r->id, &mode->defaults);
+	if (mode->defaults.disk_mb < s->disk_mb)
+		log_warn("limit.lower", "mode=%s disk_mb=%u reason=\"half of memory_mb\"",
+			 mode->name, mode->defaults.disk_mb);
 	if (mode_rows(s, r, setup, mode, e) < 0)
 		return -1;
 	mode->runtime_version = take_ptr(&r->version);
@@ -99,6 +102,21 @@ static int serve(struct modes *m, const struct settings *s, struct runtime *r,
 		mode->packages = mem_array(1, sizeof(*mode->packages));
 	m->count++;
 	return 0;
+}
+
+/* command_run's errno in words */
+static const char *why_not(int num)
+{
+	switch (num) {
+	case ETIMEDOUT:
+		return "no answer in time";
+	case ENOSPC:
+		return "too long an answer";
+	case EIO:
+		return "it failed, or its answer makes no sense";
+	default:
+		return strerror(num);
+	}
 }
 
 static int find_any(struct modes *m, const struct settings *s, struct setup *setup,
@@ -112,7 +130,7 @@ static int find_any(struct modes *m, const struct settings *s, struct setup *set
 
 		if (there < 0)
 			log_warn("mode.skip", "mode=%s program=\"%s\" reason=\"%s\"",
-				 mode_kinds[id].name, r.found, strerror(errno));
+				 mode_kinds[id].name, r.found, why_not(errno));
 		if (there > 0)
 			rc = serve(m, s, &r, setup, e);
 		runtime_done(&r);

@@ -10,7 +10,6 @@
 
 #include "base/defer.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "config/binds.h"
@@ -67,12 +66,8 @@ void mode_limits(const struct settings *s, enum mode_id id, struct limits *out)
 		.output_kb = (uint32_t)s->max_output_kb,
 	};
 	/* it is memory: above this a full disk would end a run as out of memory */
-	if (out->disk_mb > out->memory_mb / 2) {
+	if (out->disk_mb > out->memory_mb / 2)
 		out->disk_mb = out->memory_mb / 2;
-		if (s->disk_mb)
-			log_warn("limit.lower", "disk_mb=%u reason=\"half of memory_mb\"",
-				 out->disk_mb);
-	}
 }
 
 static void row_env(const struct settings *s, const struct runtime *r, struct words *w)
