@@ -134,6 +134,7 @@ static bool parse_mount(char *line, struct mount *out)
 	char *tail = strstr(line, " - "), *source;
 	char **fields[] = {NULL, NULL, NULL, &out->root, &out->point, &out->options};
 
+	memset(out, 0, sizeof(*out));
 	if (!tail)
 		return false;
 	*tail = 0;
