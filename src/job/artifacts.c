@@ -191,8 +191,16 @@ static void make_name(struct artifacts *a, const struct artifact *what,
 	snprintf(out_time, 32, "%.10sT%.8s.%03uZ", day, hour, ms % 1000);
 }
 
-static int add_masked_code(struct buf *out, const struct mask *m,
-			   const struct artifact *what)
+/* null where masking would hold up the loop: better not stored than stored with secrets
+ */
+static int add_masked(struct buf *out, const struct mask *m, const char *json, size_t len)
+{
+	if (mask_json(m, out, json, len) == 0)
+		return 0;
+	return errno == E2BIG ? buf_puts(out, "null") : -1;
+}
+
+static int add_code(struct buf *out, const struct mask *m, const struct artifact *what)
 {
 	struct buf code;
 	int rc;
@@ -200,7 +208,7 @@ static int add_masked_code(struct buf *out, const struct mask *m,
 	buf_init(&code, what->code_len * 6 + 2);
 	rc = buf_json_string(&code, what->code, what->code_len);
 	if (rc == 0)
-		rc = mask_json(m, out, code.bytes, code.len);
+		rc = add_masked(out, m, code.bytes, code.len);
 	buf_done(&code);
 	return rc;
 }
@@ -211,8 +219,8 @@ static int compose(struct buf *out, const struct artifact *what, const char *whe
 	int rc = -1;
 
 	if (m && buf_printf(out, "{\"timestamp\":\"%s\",\"code\":", when) == 0 &&
-	    add_masked_code(out, m, what) == 0 && buf_puts(out, ",\"result\":") == 0 &&
-	    mask_json(m, out, what->result_json, what->result_len) == 0 &&
+	    add_code(out, m, what) == 0 && buf_puts(out, ",\"result\":") == 0 &&
+	    add_masked(out, m, what->result_json, what->result_len) == 0 &&
 	    buf_puts(out, ",\"metadata\":{\"request_id\":") == 0 &&
 	    buf_json_string(out, what->request_id, strlen(what->request_id)) == 0)
 		rc = buf_printf(out,

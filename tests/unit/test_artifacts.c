@@ -214,6 +214,24 @@ TEST(a_run_above_the_cap_is_left_out)
 	finish();
 }
 
+TEST(code_that_cannot_be_masked_in_time_is_not_stored)
+{
+	const size_t len = 10 << 20;
+	char *code = mem_zero(len + 1);
+	char *env[] = {(char[]){"A=12345678"}, (char[]){"B=23456789"}, NULL};
+
+	start(64 << 20);
+	memset(code, 'x', len);
+	store(code, env, "{\"o\":\"12345678\"}");
+	CHECK(look() == 1);
+	read_newest();
+	CHECK(strstr(content, "\"code\":null,\"result\":{\"o\":\"***\"}"));
+	store(code, NULL, "{}"); /* with nothing to mask it is */
+	CHECK(look() == 2);
+	free(code);
+	finish();
+}
+
 TEST(off_is_off)
 {
 	CHECK(!artifacts_new(-1, 100));
@@ -224,7 +242,7 @@ TEST(off_is_off)
 
 TEST(masking_is_linear_whatever_the_values)
 {
-	const size_t len = 2000000;
+	const size_t len = 140000; /* with 119 values just within the bound */
 	char *json = mem_zero(len + 3), *env[120];
 	struct timespec from, to;
 	struct mask *m;
@@ -245,7 +263,7 @@ TEST(masking_is_linear_whatever_the_values)
 	clock_gettime(CLOCK_MONOTONIC, &from);
 	CHECK(m && mask_json(m, &out, json, len + 2) == 0);
 	clock_gettime(CLOCK_MONOTONIC, &to);
-	CHECK(out.len == len + 2 && to.tv_sec - from.tv_sec < 8);
+	CHECK(out.len == len + 2 && to.tv_sec - from.tv_sec < 3);
 	buf_done(&out);
 	buf_init(&out, 100);
 	CHECK(mask_json(m, &out, json, (size_t)-1 / 2) == -1 && errno == E2BIG);
