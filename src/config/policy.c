@@ -215,8 +215,7 @@ static int add_rule(struct policy_text *t, struct policy *p, const struct policy
 						r->name, old->line);
 		if (!old->args || !r->args)
 			return policy_text_fail(
-				t,
-				"\"%s\" has a rule without a condition in line %u, which hides all others",
+				t, "\"%s\" has a rule without a condition in line %u",
 				r->name, old->args ? r->line : old->line);
 	}
 	grown = reallocarray(p->rule, p->rules + 1, sizeof(*grown));

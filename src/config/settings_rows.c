@@ -42,7 +42,7 @@ static const char *ok_output_dir(const char *text)
 
 	if (!fs_name_ok(text, len, sizeof(((struct setup *)NULL)->output_dir) - 1) ||
 	    strchr(text, '/') || text[0] == '.')
-		return "must be one plain name of at most 63 bytes that does not begin with a dot";
+		return "must be a plain name of 1 to 63 bytes, the first not a dot";
 	for (size_t i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
 		if (strcmp(scripts[i], text) == 0)
 			return "is the name of a script";

@@ -37,6 +37,7 @@ static int compile(const char *text)
 	return rc;
 }
 
+#define ENOSYS_ELSE "{\"defaultAction\": \"SCMP_ACT_ERRNO\", \"defaultErrnoRet\": 38, "
 #define BOTH "\"architectures\": [\"SCMP_ARCH_X86_64\", \"SCMP_ARCH_AARCH64\"]"
 
 TEST(numbers_are_those_of_the_architecture)
@@ -83,11 +84,11 @@ TEST(rules_equal_to_the_default_are_left_out)
 {
 	uint32_t len;
 
-	CHECK(compile("{\"defaultAction\": \"SCMP_ACT_ERRNO\", \"defaultErrnoRet\": 38, " BOTH
+	CHECK(compile(ENOSYS_ELSE BOTH
 		      ", \"syscalls\": [{\"names\": [\"read\"], \"action\": "
 		      "\"SCMP_ACT_ALLOW\"}]}") == 0);
 	len = f.len;
-	CHECK(compile("{\"defaultAction\": \"SCMP_ACT_ERRNO\", \"defaultErrnoRet\": 38, " BOTH
+	CHECK(compile(ENOSYS_ELSE BOTH
 		      ", \"syscalls\": [{\"names\": [\"read\"], \"action\": "
 		      "\"SCMP_ACT_ALLOW\"}, {\"names\": [\"clone3\"], \"action\": "
 		      "\"SCMP_ACT_ERRNO\", \"errnoRet\": 38}]}") == 0);
@@ -113,7 +114,8 @@ TEST(a_program_that_is_too_long_is_refused)
 		len += (size_t)snprintf(
 			text + len, sizeof(text) - len,
 			"%s{\"names\": [\"ioctl\"], \"action\": \"SCMP_ACT_ERRNO\", "
-			"\"args\": [{\"index\": 1, \"value\": %d, \"op\": \"SCMP_CMP_EQ\"}]}",
+			"\"args\": [{\"index\": 1, \"value\": %d, "
+			"\"op\": \"SCMP_CMP_EQ\"}]}",
 			i ? "," : "", i);
 	snprintf(text + len, sizeof(text) - len, "]}");
 	f.len = 7;

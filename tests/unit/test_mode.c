@@ -101,25 +101,26 @@ static void end(void)
 static void make_python(void)
 {
 	make_file(name("%s/py/bin/python3", top), "#!/bin/sh\n");
-	make_file(
-		name("%s/bin/python3", top),
-		name("#!/bin/sh\n"
-		     "if [ \"$1\" = --version ]; then echo Python 3.99.1; echo more; exit; fi\n"
-		     "printf 'exe\\t%s/py/bin/python3\\nprefix\\t%s/py\\nprefix\\t/usr\\n'\n"
-		     "printf 'package\\tzeta\\npackage\\tAlpha\\nnoise\\npackage\\tzeta\\n'\n",
-		     top, top));
+	make_file(name("%s/bin/python3", top),
+		  name("#!/bin/sh\n"
+		       "case $1 in --version)\n"
+		       "echo Python 3.99.1; echo more; exit ;; esac\n"
+		       "printf 'exe\\t%s/py/bin/python3\\nprefix\\t%s/py\\n'\n"
+		       "printf 'prefix\\t/usr\\npackage\\tzeta\\n'\n"
+		       "printf 'package\\tAlpha\\nnoise\\npackage\\tzeta\\n'\n",
+		       top, top));
 }
 
 static void make_go(void)
 {
 	make_file(name("%s/go/bin/go", top), "#!/bin/sh\n");
-	make_file(
-		name("%s/bin/go", top),
-		name("#!/bin/sh\n"
-		     "[ \"$GOTOOLCHAIN\" = local ] || exit 9\n"
-		     "if [ \"$1\" = version ]; then echo go version go1.99.2 linux/amd64; exit; fi\n"
-		     "echo %s/go\n",
-		     top));
+	make_file(name("%s/bin/go", top),
+		  name("#!/bin/sh\n"
+		       "[ \"$GOTOOLCHAIN\" = local ] || exit 9\n"
+		       "case $1 in version)\n"
+		       "echo go version go1.99.2 linux/amd64; exit ;; esac\n"
+		       "echo %s/go\n",
+		       top));
 }
 
 static void make_node(const char *version)
