@@ -167,12 +167,16 @@ int caps_drop_all(void)
 	return 0;
 }
 
-/* Who may not change groups keeps them; who could and was not let must have none. */
-static int drop_groups(void)
+/*
+ * Who may not change groups keeps them; who could and was not let must have none. A plain
+ * user's own namespace denies it whatever the capabilities, and there nobody becomes
+ * somebody else.
+ */
+static int drop_groups(bool same_ids)
 {
 	if (setgroups(0, NULL) == 0 || getgroups(0, NULL) == 0)
 		return 0;
-	if (errno == EPERM && !have(CAP_SETGID, CAP_EFFECTIVE))
+	if (errno == EPERM && (!have(CAP_SETGID, CAP_EFFECTIVE) || same_ids))
 		return 0;
 	errno = EPERM;
 	return -1;
@@ -206,8 +210,8 @@ int caps_become_nobody(uid_t uid, gid_t gid)
 		return -1;
 	if (lock_securebits() < 0)
 		return -1;
-	if (drop_groups() < 0 || setresgid(gid, gid, gid) < 0 ||
-	    setresuid(uid, uid, uid) < 0)
+	if (drop_groups(uid == geteuid() && gid == getegid()) < 0 ||
+	    setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
 		return -1;
 	if (caps_drop_all() < 0)
 		return -1;

@@ -2,8 +2,8 @@
 /*
  * check.c - which isolation layers work on this host
  *
- * Starts a launcher as `serve` would and shows what its canaries saw. Exit 0 when the minimum
- * holds.
+ * Starts a launcher as `serve` would and shows what its canaries saw. Exit 0 when the
+ * minimum holds.
  */
 #include <stdio.h>
 #include <string.h>
@@ -42,7 +42,9 @@ static void print_table(const struct report *r, uint32_t min_level)
 		const struct layer *l = &r->layer[i];
 
 		printf("%-18s %-7s %s\n", report_layer_name(i),
-		       l->active ? "yes" : l->requested ? "NO" : "off",
+		       l->active      ? "yes"
+		       : l->requested ? "NO"
+				      : "off",
 		       l->evidence[0] ? l->evidence : l->reason);
 		if (l->reason[0] && l->evidence[0])
 			printf("%-26s %s\n", "", l->reason);
@@ -87,7 +89,8 @@ int cmd_check(int argc, char **argv)
 			return 0;
 		}
 		if (strcmp(argv[used], "--json") != 0) {
-			err_bad(&e, "unknown argument '%s' (try check --help)", argv[used]);
+			err_bad(&e, "unknown argument '%s' (try check --help)",
+				argv[used]);
 			used = -2;
 			break;
 		}

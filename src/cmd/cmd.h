@@ -7,7 +7,8 @@
  *	launcher.c  what the supervisor executes as the launcher
  *	run.c       one program without HTTP
  *	check.c     which isolation layers work here
- *	prepare.c   settings, modes, filters and cgroups to what a launcher is started with
+ *	prepare.c   settings, modes, filters and cgroups to what a launcher is started
+ *with
  */
 #ifndef CMD_CMD_H
 #define CMD_CMD_H
@@ -24,8 +25,8 @@ struct prepared {
 	struct settings settings;
 	struct modes modes;
 	struct launcher_start *start;
-	int start_fd; /* start, sealed */
-	int state_fd; /* the state directory; -1: off */
+	int start_fd;         /* start, sealed */
+	int state_fd;         /* the state directory; -1: off */
 	char state_note[256]; /* why it is off */
 };
 
@@ -35,17 +36,20 @@ struct launched {
 	int socket_fd; /* the server's end */
 };
 
-/* settings must be loaded. Claims cgroups, so prepared_done must follow, also after a failure */
+/* settings must be loaded. Claims cgroups, so prepared_done must follow, also after a
+ * failure */
 int prepare(struct prepared *p, unsigned slots, struct err *e);
 void prepared_done(struct prepared *p);
 /* fork and exec a launcher; its end of the socket and the start are all it is given */
 int launch(const struct prepared *p, struct launched *out, struct err *e);
-/* the launcher is told to go by the end of its socket; killed when it does not within 2 s */
+/* the launcher is told to go by the end of its socket; killed when it does not within 2 s
+ */
 void launched_done(struct launched *l);
 /* the first report; waits up to 30 s */
 int launched_report(const struct launched *l, struct report *out, struct err *e);
 
-/* "serving is refused": the summary, the layer's reason and fix, as the operator should read it */
+/* "serving is refused": the summary, the layer's reason and fix, as the operator should
+ * read it */
 void explain_level(const struct report *r, uint32_t min_level);
 
 /* cmd/server.c: does not return before the end; the exit status */

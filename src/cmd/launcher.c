@@ -37,7 +37,8 @@ int cmd_launcher(int argc, char **argv)
 	(void)argv;
 	start = argc == 0 ? map_start(3) : NULL;
 	if (!start) {
-		fprintf(stderr, "sandbox-server: 'launcher' is started by 'serve', not by hand\n");
+		fprintf(stderr,
+			"sandbox-server: 'launcher' is started by 'serve', not by hand\n");
 		return 2;
 	}
 	close(3);

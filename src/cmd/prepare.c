@@ -2,8 +2,8 @@
 /*
  * prepare.c - settings, modes, filters and cgroups to what a launcher is started with
  *
- * Runs in: the supervisor, and in `run` and `check`, which are supervisors of one launcher too.
- * Everything is compiled, looked up and opened once, here.
+ * Runs in: the supervisor, and in `run` and `check`, which are supervisors of one
+ * launcher too. Everything is compiled, looked up and opened once, here.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -62,7 +62,8 @@ static int fill_setup(struct prepared *p, unsigned slots, struct err *e)
 	return filters_compile(setup, e);
 }
 
-/* uids of ours must not be anybody's: an overlap with /etc/subuid would give code another's files */
+/* uids of ours must not be anybody's: an overlap with /etc/subuid would give code
+ * another's files */
 static int check_uids(const struct prepared *p, struct err *e)
 {
 	const unsigned long long first = p->settings.uid_base - 2;
@@ -84,9 +85,11 @@ static int check_uids(const struct prepared *p, struct err *e)
 		snprintf(name, sizeof(name), "%.*s", (int)(colon - line), line);
 		if (start <= last && start + count > first) {
 			fclose(f);
-			return err_ours(e, "SANDBOX_UID_BASE=%llu overlaps the range of '%s' in "
-					   "/etc/subuid (%llu-%llu)",
-					first + 2, name, start, start + count - 1);
+			return err_ours(
+				e,
+				"SANDBOX_UID_BASE=%llu overlaps the range of '%s' in "
+				"/etc/subuid (%llu-%llu)",
+				first + 2, name, start, start + count - 1);
 		}
 	}
 	fclose(f);
@@ -123,7 +126,8 @@ static void open_state(struct prepared *p)
 	p->state_fd = fs_make_path(root_fd, path + 1, 0755);
 	if (p->state_fd >= 0 && geteuid() == 0 && fchown(p->state_fd, uid, uid) < 0)
 		close(take_fd(&p->state_fd));
-	if (p->state_fd >= 0 && geteuid() != 0 && faccessat(p->state_fd, ".", W_OK, 0) < 0)
+	if (p->state_fd >= 0 && geteuid() != 0 &&
+	    faccessat(p->state_fd, ".", W_OK, 0) < 0)
 		close(take_fd(&p->state_fd));
 	if (p->state_fd < 0)
 		snprintf(p->state_note, sizeof(p->state_note),
@@ -135,7 +139,8 @@ int prepare(struct prepared *p, unsigned slots, struct err *e)
 	p->start_fd = p->state_fd = -1;
 	p->start = mem_zero(sizeof(*p->start));
 	if (slots > SETUP_SLOTS)
-		return err_ours(e, "SANDBOX_MAX_CONCURRENT=%u is above %d", slots, SETUP_SLOTS);
+		return err_ours(e, "SANDBOX_MAX_CONCURRENT=%u is above %d", slots,
+				SETUP_SLOTS);
 	if (check_uids(p, e) < 0 || fill_setup(p, slots, e) < 0)
 		return -1;
 	open_state(p);
@@ -226,22 +231,25 @@ void launched_done(struct launched *l)
 int launched_report(const struct launched *l, struct report *out, struct err *e)
 {
 	struct pollfd p = {.fd = l->socket_fd, .events = POLLIN};
-	int fds[MESSAGE_FDS];
+	int fds[MESSAGE_FDS], status;
 	struct message m;
 
 	if (poll(&p, 1, REPORT_WAIT_MS) != 1)
-		return err_ours(e, "the launcher said nothing for %d s", REPORT_WAIT_MS / 1000);
+		return err_ours(e, "the launcher said nothing for %d s",
+				REPORT_WAIT_MS / 1000);
 	if (message_receive(l->socket_fd, &m, fds) != 1 || m.type != MSG_REPORT)
 		return err_ours(e, "the launcher died at its start");
-	*out = m.report;
-	return 0;
+	status = message_read_report(fds[0], out);
+	close(fds[0]);
+	return status < 0 ? err_errno(e, "read the launcher's report") : 0;
 }
 
 void explain_level(const struct report *r, uint32_t min_level)
 {
 	unsigned i;
 
-	fprintf(stderr, "sandbox-server: isolation level '%s' is below the minimum '%s': %s\n",
+	fprintf(stderr,
+		"sandbox-server: isolation level '%s' is below the minimum '%s': %s\n",
 		report_level_name(r->level), report_level_name(min_level), r->summary);
 	for (i = 0; i < LAYER_COUNT; i++) {
 		const struct layer *l = &r->layer[i];

@@ -2,8 +2,8 @@
 /*
  * run.c - one program in the same sandbox, without HTTP
  *
- * Output passes through live; the exit status is the program's own, 124 for a timeout, 125 when
- * the sandbox failed. --json prints the result object of POST /execute instead.
+ * Output passes through live; the exit status is the program's own, 124 for a timeout,
+ * 125 when the sandbox failed. --json prints the result object of POST /execute instead.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -70,7 +70,8 @@ static int read_all(int fd, const char *name, struct buf *out, struct err *e)
 
 	while ((n = read(fd, block, sizeof(block))) > 0) {
 		if (buf_add(out, block, (size_t)n) < 0)
-			return err_bad(e, "'%s' is larger than %u MB", name, INPUT_CAP >> 20);
+			return err_bad(e, "'%s' is larger than %u MB", name,
+				       INPUT_CAP >> 20);
 	}
 	return n < 0 ? err_errno(e, "read '%s'", name) : 0;
 }
@@ -136,7 +137,8 @@ static int own_option(struct one_run *r, int argc, char **argv, int *at, struct 
 	if (value) {
 		if (num_decimal(value, &r->timeout_sec) < 0 || r->timeout_sec <= 0 ||
 		    r->timeout_sec > 86400)
-			return err_bad(e, "--timeout %s: want seconds, more than 0", value);
+			return err_bad(e, "--timeout %s: want seconds, more than 0",
+				       value);
 		return 1;
 	}
 	value = e->kind ? NULL : option(argv, argc, at, "--file", e);
@@ -191,7 +193,8 @@ static void on_output(void *arg, uint64_t who, enum job_stream stream, const cha
 
 	(void)who;
 	if (!r->json)
-		write_out(stream == JOB_STDOUT ? STDOUT_FILENO : STDERR_FILENO, text, len);
+		write_out(stream == JOB_STDOUT ? STDOUT_FILENO : STDERR_FILENO, text,
+			  len);
 }
 
 static void on_done(void *arg, uint64_t who, const struct result *result)
@@ -204,7 +207,8 @@ static void on_done(void *arg, uint64_t who, const struct result *result)
 	if (r->json && reply_result(&b, result) == 0 && buf_puts(&b, "\n") == 0)
 		write_out(STDOUT_FILENO, b.bytes, b.len);
 	buf_done(&b);
-	r->status = result->outcome.verdict == VERDICT_TIMEOUT ? EXIT_TIMEOUT : result->exit_code;
+	r->status = result->outcome.verdict == VERDICT_TIMEOUT ? EXIT_TIMEOUT
+							       : result->exit_code;
 	loop_stop(r->loop);
 }
 
@@ -252,7 +256,8 @@ static int fill_request(struct one_run *r, struct err *e)
 	if (!q->mode || read_path(r->script, &q->code, e) < 0)
 		return -1;
 	buf_init(&q->stdin_text, INPUT_CAP);
-	if (r->stdin_given && read_all(STDIN_FILENO, "standard input", &q->stdin_text, e) < 0)
+	if (r->stdin_given &&
+	    read_all(STDIN_FILENO, "standard input", &q->stdin_text, e) < 0)
 		return -1;
 	q->env = mem_array(1, sizeof(char *));
 	wanted.wall_ms = (uint32_t)(r->timeout_sec * 1000 + 0.5);

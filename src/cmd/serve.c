@@ -2,9 +2,9 @@
 /*
  * serve.c - the supervisor
  *
- * Runs in: the process that was started. It keeps the rights it was given and reads no client
- * bytes: it starts the launcher and the server, relays signals and reaps. A dead launcher is
- * replaced, and the server gets a new socket; a dead server ends everything.
+ * Runs in: the process that was started. It keeps the rights it was given and reads no
+ * client bytes: it starts the launcher and the server, relays signals and reaps. A dead
+ * launcher is replaced, and the server gets a new socket; a dead server ends everything.
  */
 #include <errno.h>
 #include <signal.h>
@@ -123,7 +123,8 @@ static void on_signal(void *arg, int signo)
 	struct supervisor *s = arg;
 
 	if (s->server_pid_fd >= 0)
-		sys_pidfd_send_signal(s->server_pid_fd, signo == SIGINT ? SIGTERM : signo);
+		sys_pidfd_send_signal(s->server_pid_fd,
+				      signo == SIGINT ? SIGTERM : signo);
 }
 
 static _Noreturn void become_server(struct supervisor *s, int listen_fd, int control_fd)

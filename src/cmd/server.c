@@ -2,8 +2,9 @@
 /*
  * server.c - the process that speaks HTTP
  *
- * Runs in: a child of the supervisor. It parses hostile bytes, so before the first one it gives up
- * every right: not root, no capability in any set, no_new_privs, an empty environment.
+ * Runs in: a child of the supervisor. It parses hostile bytes, so before the first one it
+ * gives up every right: not root, no capability in any set, no_new_privs, an empty
+ * environment.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -56,7 +57,8 @@ static int drop_rights(const struct settings *s)
 	if (caps_become_nobody(uid, gid) < 0)
 		return -1;
 	/* the change of ids cleared it */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return -1;
 	clearenv();
 	return chdir("/");
@@ -74,12 +76,14 @@ static int open_artifacts(struct prepared *p)
 		fd = open(s->artifact_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (fd < 0)
 			snprintf(p->state_note, sizeof(p->state_note),
-				 "SANDBOX_ARTIFACT_DIR cannot be opened: %s", strerror(errno));
+				 "SANDBOX_ARTIFACT_DIR cannot be opened: %s",
+				 strerror(errno));
 	} else if (p->state_fd >= 0) {
 		fd = fs_make_path(p->state_fd, "artifacts/executions", 0700);
 		if (fd < 0)
 			snprintf(p->state_note, sizeof(p->state_note),
-				 "the state directory is not writable: %s", strerror(errno));
+				 "the state directory is not writable: %s",
+				 strerror(errno));
 	}
 	if (fd < 0)
 		log_warn("artifacts.off", "reason=\"%s\"", p->state_note);
@@ -103,8 +107,8 @@ static void announce(struct server *s)
 	bool any = strcmp(set->listen, "0.0.0.0") == 0 || strcmp(set->listen, "::") == 0;
 
 	s->announced = true;
-	log_info("server.listening", "address=%s port=%u mode=%s isolation=%s", set->listen, port,
-		 m->name, report_level_name(r->level));
+	log_info("server.listening", "address=%s port=%u mode=%s isolation=%s",
+		 set->listen, port, m->name, report_level_name(r->level));
 	printf("sandbox-server %s: %s (%s), isolation %s, http://%s:%u\n"
 	       "try: curl -s http://%s:%u/execute -H 'Content-Type: application/json' "
 	       "-d '{\"code\":\"%s\"}'\n",
@@ -200,13 +204,15 @@ static int start(struct server *s, int listen_fd, int launcher_fd, struct err *e
 	s->http = http_server_new(s->loop, set, &s->prepared->modes, listen_fd, e);
 	if (!s->http)
 		return -1;
-	s->jobs = jobs_new(s->loop, set, &s->prepared->modes, http_server_observer(s->http),
-			   launcher_fd);
+	s->jobs = jobs_new(s->loop, set, &s->prepared->modes,
+			   http_server_observer(s->http), launcher_fd);
 	jobs_on_report(s->jobs, on_report, s);
 	http_server_set_jobs(s->http, s->jobs);
-	s->artifacts = artifacts_new(open_artifacts(s->prepared), set->artifact_max_mb << 20);
+	s->artifacts = artifacts_new(open_artifacts(s->prepared),
+				     set->artifact_max_mb << 20);
 	http_server_set_artifacts(s->http, s->artifacts,
-				  s->prepared->state_note[0] ? s->prepared->state_note : NULL);
+				  s->prepared->state_note[0] ? s->prepared->state_note
+							     : NULL);
 	return 0;
 }
 
@@ -216,10 +222,11 @@ int server_main(struct prepared *p, int listen_fd, int control_fd, int launcher_
 	struct err e = {0};
 
 	prctl(PR_SET_NAME, "sandbox-http", 0, 0, 0);
-	log_setup((enum log_level)p->settings.log_level, (enum log_format)p->settings.log_format,
-		  "server");
+	log_setup((enum log_level)p->settings.log_level,
+		  (enum log_format)p->settings.log_format, "server");
 	if (drop_rights(&p->settings) < 0) {
-		fprintf(stderr, "sandbox-server: the server cannot give up its rights: %s\n",
+		fprintf(stderr,
+			"sandbox-server: the server cannot give up its rights: %s\n",
 			strerror(errno));
 		return 1;
 	}

@@ -161,10 +161,15 @@ static bool on_news(struct job *job, const struct message *m, int fds[MESSAGE_FD
 
 static void on_message(struct jobs *j, const struct message *m, int fds[MESSAGE_FDS])
 {
+	struct report report;
 	struct job *job;
 
 	if (m->type == MSG_REPORT) {
-		on_report(j, &m->report);
+		if (message_read_report(fds[0], &report) < 0) {
+			log_error("launcher.report", "errno=%d", errno);
+			return;
+		}
+		on_report(j, &report);
 		if (j->on_report)
 			j->on_report(j->on_report_arg, &j->report);
 		return;

@@ -2,10 +2,11 @@
 /*
  * child.c - the order of the steps, and the report of the one that failed
  *
- * Runs in: the new process, from clone3 to execve. First as process 1 of the sandbox with every
- * capability over its own namespaces and none over the host's; after "fork" as the program.
- * Before: the worker's uid is the slot's, no capability, empty network namespace, prepared root.
- * After:  execve, or one message naming the step and its errno, and exit.
+ * Runs in: the new process, from clone3 to execve. First as process 1 of the sandbox with
+ * every capability over its own namespaces and none over the host's; after "fork" as the
+ * program. Before: the worker's uid is the slot's, no capability, empty network
+ * namespace, prepared root. After:  execve, or one message naming the step and its errno,
+ * and exit.
  */
 #include "launcher/child.h"
 
@@ -23,11 +24,14 @@ static const struct {
 } steps[] = {
 	/* process 1 */
 	{child_id_maps, "id_maps"},
-	{child_parent_death, "parent_death"}, /* after the ids: a change of them clears it */
+	{child_parent_death,
+	 "parent_death"}, /* after the ids: a change of them clears it */
 	{child_session, "session"},
-	{child_cgroup_namespace, "cgroup_namespace"}, /* born in its cgroup: that is its root */
+	{child_cgroup_namespace,
+	 "cgroup_namespace"}, /* born in its cgroup: that is its root */
 	{child_proc, "proc"},
-	{child_namespace_limits, "namespace_limits"}, /* before /proc/sys turns read-only */
+	{child_namespace_limits,
+	 "namespace_limits"}, /* before /proc/sys turns read-only */
 	{child_proc_masks, "proc_masks"},
 	{child_scratch, "scratch"},
 	{child_go_cache, "go_cache"}, /* its upper layer is on the scratch tmpfs */
@@ -36,7 +40,8 @@ static const struct {
 	{child_hostname, "hostname"},
 	{child_root_check, "root_check"},
 	{child_hand_over, "hand_over"},
-	{child_capabilities, "capabilities"}, /* before any user byte, process 1 included */
+	{child_capabilities,
+	 "capabilities"}, /* before any user byte, process 1 included */
 	{child_no_new_privs, "no_new_privs"},
 	{child_fork, "fork"},
 	/* the program */
@@ -80,7 +85,8 @@ int child_write_at(int dir_fd, const char *name, const char *text)
 	return -1;
 }
 
-int child_send(const struct child *c, const struct child_news *n, const int *fds, int count)
+int child_send(const struct child *c, const struct child_news *n, const int *fds,
+	       int count)
 {
 	union {
 		char bytes[CMSG_SPACE(2 * sizeof(int))];
@@ -111,7 +117,8 @@ static uint64_t child_now_ns(void)
 }
 
 #ifdef SANDBOX_TEST_HOOKS
-/* a test wants to see this step fail; canaries are let through, or there would be no server */
+/* a test wants to see this step fail; canaries are let through, or there would be no
+ * server */
 static bool child_fault(const struct child *c, int step)
 {
 	return c->plan.canary == CANARY_NONE && c->setup->test_fault[0] &&
@@ -144,6 +151,7 @@ _Noreturn void child_main(struct child *c)
 	n.step = i;
 	n.num = errno;
 	n.at_ns = child_now_ns();
-	(void)child_send(c, &n, NULL, 0); /* nobody listens: the launcher is gone, and so are we */
+	(void)child_send(c, &n, NULL,
+			 0); /* nobody listens: the launcher is gone, and so are we */
 	_exit(127);
 }

@@ -2,8 +2,8 @@
 /*
  * child.h - the run's own side, from clone3 to execve
  *
- * Everything named child_... runs there: system calls only, no allocation, no stdio, no logging.
- * The order of the steps is one table in child.c.
+ * Everything named child_... runs there: system calls only, no allocation, no stdio, no
+ * logging. The order of the steps is one table in child.c.
  */
 #ifndef LAUNCHER_CHILD_H
 #define LAUNCHER_CHILD_H
@@ -16,14 +16,16 @@
 #include "wire/plan.h"
 #include "wire/setup.h"
 
-/* what this host lets a sandbox do; found once by probe.c, the same for every run after that */
+/* what this host lets a sandbox do; found once by probe.c, the same for every run after
+ * that */
 struct abilities {
-	bool pivot;	   /* else the new root is moved over the old one and entered */
+	bool pivot;        /* else the new root is moved over the old one and entered */
 	bool private_proc; /* else /proc is empty */
-	bool overlay;	   /* overlayfs in a user namespace, for the compile cache */
-	bool go_seed;	   /* the compile cache's seed is complete */
+	bool overlay;      /* overlayfs in a user namespace, for the compile cache */
+	bool go_seed;      /* the compile cache's seed is complete */
 	int landlock_abi;  /* 0: none */
-	bool poll_memory;  /* no cgroup: rlimits, and the launcher looks at the run's /proc */
+	bool poll_memory; /* no cgroup: rlimits, and the launcher looks at the run's /proc
+			   */
 };
 
 #define CHILD_UID 1000
@@ -33,15 +35,15 @@ enum canary { CANARY_NONE, CANARY_LOOK, CANARY_MEMORY, CANARY_CPU };
 
 enum child_news_type {
 	NEWS_PLACES = 1, /* fds: /work, and /proc when memory is polled */
-	NEWS_STARTED,	 /* execve worked */
-	NEWS_FAILED,	 /* .step, .num */
-	NEWS_EXITED,	 /* .status */
+	NEWS_STARTED,    /* execve worked */
+	NEWS_FAILED,     /* .step, .num */
+	NEWS_EXITED,     /* .status */
 };
 
 struct child_news {
 	uint32_t type;
-	int32_t step; /* -1: none */
-	int32_t num;  /* errno */
+	int32_t step;   /* -1: none */
+	int32_t num;    /* errno */
 	int32_t status; /* as from waitpid */
 	uint64_t at_ns; /* CLOCK_MONOTONIC */
 };
@@ -57,7 +59,8 @@ struct child {
 	int stream_fd[3];
 	uid_t outer_uid;
 	gid_t outer_gid;
-	bool keeps_groups; /* a plain user's own, which nobody may drop without privilege */
+	bool keeps_groups; /* a plain user's own, which nobody may drop without privilege
+			    */
 	/* filled on the way */
 	int work_fd;
 	const char *input;
@@ -72,8 +75,10 @@ const char *child_step_name(int step); /* "" for none */
 int child_step_count(void);
 
 /* --- helpers of child.c for the steps */
-int child_write_at(int dir_fd, const char *name, const char *text); /* one write, all of it */
-int child_send(const struct child *c, const struct child_news *n, const int *fds, int count);
+int child_write_at(int dir_fd, const char *name,
+		   const char *text); /* one write, all of it */
+int child_send(const struct child *c, const struct child_news *n, const int *fds,
+	       int count);
 
 /* --- the steps; each returns 0, or -1 with errno */
 int child_id_maps(struct child *c);
@@ -109,14 +114,14 @@ extern const char *const child_ns_names[NS_COUNT]; /* as in /proc/self/ns */
 struct canary_seen {
 	uint64_t ns[NS_COUNT]; /* inode numbers; 0: no /proc to look in */
 	int32_t pid;
-	int32_t processes;   /* seen in /proc; -1: no /proc */
-	int32_t shadow_err;  /* errno of what must be refused; 0: it worked */
-	int32_t write_err;   /* creating a file in /usr */
+	int32_t processes;  /* seen in /proc; -1: no /proc */
+	int32_t shadow_err; /* errno of what must be refused; 0: it worked */
+	int32_t write_err;  /* creating a file in /usr */
 	int32_t unshare_err;
 	int32_t inet_err;
-	int32_t comm_err;    /* writing /proc/self/comm: only Landlock forbids it */
-	int32_t signal_err;  /* signal 0 to process 1: only Landlock's scope forbids it */
-	int32_t forks;	     /* how many worked before one was refused; at most 64 */
+	int32_t comm_err;   /* writing /proc/self/comm: only Landlock forbids it */
+	int32_t signal_err; /* signal 0 to process 1: only Landlock's scope forbids it */
+	int32_t forks;      /* how many worked before one was refused; at most 64 */
 	int32_t fork_err;
 	int32_t no_new_privs;
 	int32_t seccomp_mode;

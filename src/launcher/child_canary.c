@@ -2,8 +2,8 @@
 /*
  * child_canary.c - try what must not work, from inside a finished sandbox
  *
- * Runs in: the program's place, after every step but execve. What it saw goes to stdout as one
- * struct canary_seen; probe.c draws the conclusions.
+ * Runs in: the program's place, after every step but execve. What it saw goes to stdout
+ * as one struct canary_seen; probe.c draws the conclusions.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "base/sys.h"
 #include "launcher/child.h"
 
-const char *const child_ns_names[NS_COUNT] = {"user", "mnt", "pid", "net",
+const char *const child_ns_names[NS_COUNT] = {"user", "mnt", "pid",   "net",
 					      "ipc",  "uts", "cgroup"};
 
 #define CANARY_FORKS 64
@@ -160,7 +160,9 @@ static _Noreturn void child_eat_cpu(void)
 	clock_gettime(CLOCK_MONOTONIC, &begin);
 	do {
 		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < 40);
+	} while ((now.tv_sec - begin.tv_sec) * 1000 +
+			 (now.tv_nsec - begin.tv_nsec) / 1000000 <
+		 40);
 	_exit(0);
 }
 

@@ -2,9 +2,9 @@
 /*
  * child_creds.c - who the sandbox is, and that it can do nothing with it
  *
- * Runs in: process 1 of the sandbox. Its host uid is the slot's already, so one line of map is
- * all that an unprivileged process may write, and all that is wanted: no chown games, no uid to
- * become.
+ * Runs in: process 1 of the sandbox. Its host uid is the slot's already, so one line of
+ * map is all that an unprivileged process may write, and all that is wanted: no chown
+ * games, no uid to become.
  */
 #include <errno.h>
 #include <linux/securebits.h>
@@ -40,7 +40,8 @@ int child_id_maps(struct child *c)
 {
 	char line[MAP_TEXT];
 
-	/* the worker changed its uid, so /proc/self belongs to root until we are dumpable */
+	/* the worker changed its uid, so /proc/self belongs to root until we are dumpable
+	 */
 	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
 		return -1;
 	if (child_write_at(c->proc_fd, "self/setgroups", "deny") < 0)
@@ -66,7 +67,8 @@ int child_parent_death(struct child *c)
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
 		return -1;
-	/* it may have died before; getppid() is 0 in a new pid namespace and tells nothing */
+	/* it may have died before; getppid() is 0 in a new pid namespace and tells
+	 * nothing */
 	if (poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR))) {
 		errno = EPIPE;
 		return -1;
@@ -106,10 +108,11 @@ static int child_drop_bounding(void)
 
 int child_capabilities(struct child *c)
 {
-	const unsigned long bits =
-		SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-		SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
-		SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED |
+				   SECBIT_NO_SETUID_FIXUP |
+				   SECBIT_NO_SETUID_FIXUP_LOCKED |
+				   SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 	struct __user_cap_data_struct none[2] = {{0}}, now[2];
 
 	(void)c;
@@ -154,7 +157,8 @@ int child_identity(struct child *c)
 	if (r != CHILD_UID || e != CHILD_UID || s != CHILD_UID || g[0] != CHILD_UID ||
 	    g[1] != CHILD_UID || g[2] != CHILD_UID ||
 	    (!c->keeps_groups && getgroups(0, NULL) != 0) ||
-	    memcmp(now, none, sizeof(now)) != 0 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
+	    memcmp(now, none, sizeof(now)) != 0 ||
+	    prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
 		errno = EPERM;
 		return -1;
 	}

@@ -2,8 +2,9 @@
 /*
  * child_filter.c - landlock, then seccomp
  *
- * Runs in: the program, last before execve. Landlock stands behind the mount namespace: should a
- * mount turn writable by a bug, writing outside the scratch places is refused all the same.
+ * Runs in: the program, last before execve. Landlock stands behind the mount namespace:
+ * should a mount turn writable by a bug, writing outside the scratch places is refused
+ * all the same.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -11,16 +12,18 @@
 #include "base/sys.h"
 #include "launcher/child.h"
 
-#define FS_READ                                                                            \
-	(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
-#define FS_WRITE                                                                           \
-	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |                   \
-	 LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |                    \
-	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |                      \
+#define FS_READ                                                      \
+	(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | \
+	 LANDLOCK_ACCESS_FS_READ_DIR)
+#define FS_WRITE                                                         \
+	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | \
+	 LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |  \
+	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |    \
 	 LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM)
 #define FS_DEVICES (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK)
 
-/* every right of this version of the interface; what a later kernel adds is not restricted */
+/* every right of this version of the interface; what a later kernel adds is not
+ * restricted */
 static uint64_t child_landlock_rights(int abi)
 {
 	uint64_t all = FS_READ | FS_WRITE | FS_DEVICES;
@@ -61,8 +64,8 @@ int child_landlock(struct child *c)
 	if (abi <= 0)
 		return 0;
 	if (abi >= 4)
-		attr.handled_access_net =
-			LANDLOCK_ACCESS_NET_BIND_TCP | LANDLOCK_ACCESS_NET_CONNECT_TCP;
+		attr.handled_access_net = LANDLOCK_ACCESS_NET_BIND_TCP |
+					  LANDLOCK_ACCESS_NET_CONNECT_TCP;
 	if (abi >= 6)
 		attr.scoped = LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | LANDLOCK_SCOPE_SIGNAL;
 	fd = sys_landlock_create_ruleset(&attr, sys_landlock_attr_size(abi), 0);

@@ -2,9 +2,9 @@
 /*
  * child_init.c - process 1 of the sandbox: reaps, relays the status
  *
- * A program must not be process 1 itself: signals without a handler would be ignored, orphans
- * would never be reaped, and a daemon would outlive the answer. When this process ends, the
- * kernel kills whatever is left.
+ * A program must not be process 1 itself: signals without a handler would be ignored,
+ * orphans would never be reaped, and a daemon would outlive the answer. When this process
+ * ends, the kernel kills whatever is left.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -33,7 +33,8 @@ static _Noreturn void child_reap(const struct child *c, pid_t program)
 		if (pid == program)
 			break;
 		if (pid < 0 && errno != EINTR)
-			_exit(126); /* cannot happen: the program is our child until reaped */
+			_exit(126); /* cannot happen: the program is our child until
+				       reaped */
 	}
 	n.status = status;
 	n.at_ns = child_clock_ns();
@@ -58,8 +59,9 @@ static int child_settle(struct child *c)
 }
 
 /*
- * CLONE_VFORK without CLONE_VM: process 1 sleeps until the program has called execve or ended, so
- * it knows which without a pipe. The program returns from here and takes the rest of the steps.
+ * CLONE_VFORK without CLONE_VM: process 1 sleeps until the program has called execve or
+ * ended, so it knows which without a pipe. The program returns from here and takes the
+ * rest of the steps.
  */
 int child_fork(struct child *c)
 {
@@ -73,7 +75,8 @@ int child_fork(struct child *c)
 		c->is_program = true;
 		return 0;
 	}
-	/* a program that failed before execve has said so already; the launcher heard that first */
+	/* a program that failed before execve has said so already; the launcher heard
+	 * that first */
 	n.at_ns = child_clock_ns();
 	if (child_settle(c) < 0)
 		_exit(125);

@@ -2,8 +2,9 @@
 /*
  * child_input.c - the script, files, arguments and environment out of the sealed memfd
  *
- * Runs in: process 1 of the sandbox, writing with the run's own uid on the run's own tmpfs. The
- * bytes come from a server that parses hostile text, so every length and name is checked again.
+ * Runs in: process 1 of the sandbox, writing with the run's own uid on the run's own
+ * tmpfs. The bytes come from a server that parses hostile text, so every length and name
+ * is checked again.
  */
 #include <errno.h>
 #include <string.h>
@@ -61,7 +62,8 @@ static bool child_name_ok(const char *name, size_t len)
 			continue;
 		if (i == start || i - start > 255)
 			return false;
-		if (name[start] == '.' && (i - start == 1 || (i - start == 2 && name[start + 1] == '.')))
+		if (name[start] == '.' &&
+		    (i - start == 1 || (i - start == 2 && name[start + 1] == '.')))
 			return false;
 		start = i + 1;
 	}

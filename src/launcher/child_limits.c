@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * child_limits.c - streams, rlimits, signals, cwd, descriptors: an ordinary process's start
+ * child_limits.c - streams, rlimits, signals, cwd, descriptors: an ordinary process's
+ * start
  *
  * Runs in: the program, before its filters.
  */
@@ -14,7 +15,8 @@
 #include "base/sys.h"
 #include "launcher/child.h"
 
-/* pipes only, made by the worker with the run's own uid: /dev/stdout can be opened again */
+/* pipes only, made by the worker with the run's own uid: /dev/stdout can be opened again
+ */
 int child_streams(struct child *c)
 {
 	int i;
@@ -30,26 +32,34 @@ int child_streams(struct child *c)
 
 static int child_rlimit(int what, rlim_t value)
 {
-	struct rlimit now, want = {value, value};
+	/* a second more of CPU: SIGXCPU can be told from our own SIGKILL */
+	struct rlimit now, want = {value, what == RLIMIT_CPU ? value + 1 : value};
 
-	/* without CAP_SYS_RESOURCE a hard limit only sinks; a lower one that is there already does */
+	/* without CAP_SYS_RESOURCE a hard limit only sinks; a lower one that is there
+	 * already does */
 	if (getrlimit((__rlimit_resource_t)what, &now) < 0)
 		return -1;
-	if (now.rlim_max < value)
-		want.rlim_cur = want.rlim_max = now.rlim_max;
+	if (now.rlim_max < want.rlim_max)
+		want.rlim_max = now.rlim_max;
+	if (want.rlim_cur > want.rlim_max)
+		want.rlim_cur = want.rlim_max;
 	return setrlimit((__rlimit_resource_t)what, &want);
 }
 
 static int child_rlimits(const struct child *c)
 {
 	const struct limits *l = &c->plan.limits;
-	const rlim_t cpu_sec = (l->cpu_ms + 999) / 1000;
+	/* who can be counted from outside is stopped from there; this is for the others
+	 */
+	const bool counted = !c->abilities.poll_memory || c->abilities.private_proc;
+	const rlim_t cpu_sec = (l->cpu_ms + 999) / 1000 + (counted ? 2 : 0);
 	const struct {
 		int what;
 		rlim_t value;
 	} rows[] = {
-		{RLIMIT_CORE, 1}, /* 0 would still run a core_pattern helper; 1 skips it */
-		{RLIMIT_CPU, c->abilities.poll_memory ? cpu_sec : cpu_sec + 2},
+		{RLIMIT_CORE,
+		 1}, /* 0 would still run a core_pattern helper; 1 skips it */
+		{RLIMIT_CPU, cpu_sec},
 		{RLIMIT_NOFILE, 1024},
 		{RLIMIT_NPROC, l->pids + 1}, /* process 1 has the same uid */
 		{RLIMIT_STACK, 8 << 20},
@@ -65,7 +75,8 @@ static int child_rlimits(const struct child *c)
 		if (child_rlimit(rows[i].what, rows[i].value) < 0)
 			return -1;
 	}
-	/* without a cgroup each process is bounded here and all together by the launcher's look */
+	/* without a cgroup each process is bounded here and all together by the
+	 * launcher's look */
 	if (c->abilities.poll_memory)
 		return child_rlimit(RLIMIT_DATA, (rlim_t)l->memory_mb << 21);
 	return 0;
@@ -79,7 +90,8 @@ static int child_signals(void)
 
 	for (i = 1; i < NSIG; i++) {
 		if (i != SIGKILL && i != SIGSTOP)
-			(void)sigaction(i, &plain, NULL); /* 32 and 33 are the C library's */
+			(void)sigaction(i, &plain,
+					NULL); /* 32 and 33 are the C library's */
 	}
 	sigemptyset(&none);
 	return sigprocmask(SIG_SETMASK, &none, NULL);
@@ -94,7 +106,8 @@ int child_limits(struct child *c)
 	/* what execve is about to do anyway; until then our own /proc/self is root's */
 	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
 		return -1;
-	/* the program is the first to go when memory runs out, before process 1 and the worker */
+	/* the program is the first to go when memory runs out, before process 1 and the
+	 * worker */
 	return child_write_at(c->proc_fd, "self/oom_score_adj", "1000");
 }
 

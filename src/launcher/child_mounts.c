@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * child_mounts.c - what a run must have of its own: /proc, and one tmpfs for all it writes
+ * child_mounts.c - what a run must have of its own: /proc, and one tmpfs for all it
+ * writes
  *
  * Runs in: process 1 of the sandbox, with every capability over its own mount namespace.
  * Before: "/" is the slot's root, read-only; its mounts are locked: they came from a more
@@ -31,8 +32,8 @@ int child_proc(struct child *c)
 /* A second lock besides seccomp: in this user namespace no further one can be made. */
 int child_namespace_limits(struct child *c)
 {
-	static const char *const names[] = {"user", "mnt", "pid", "net", "ipc", "uts", "cgroup",
-					    "time"};
+	static const char *const names[] = {"user", "mnt", "pid",    "net",
+					    "ipc",  "uts", "cgroup", "time"};
 	char path[48];
 	unsigned i;
 
@@ -53,21 +54,28 @@ int child_namespace_limits(struct child *c)
 static int child_cover(const char *what, const char *path, unsigned long flags)
 {
 	if (mount(what, path, NULL, MS_BIND, NULL) == 0)
-		return flags ? mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | flags, NULL) : 0;
-	return errno == ENOENT ? 0 : -1; /* what this kernel does not have needs no cover */
+		return flags ? mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | flags, NULL)
+			     : 0;
+	return errno == ENOENT ? 0
+			       : -1; /* what this kernel does not have needs no cover */
 }
 
 int child_proc_masks(struct child *c)
 {
-	static const char *const read_only[] = {"/proc/sys", "/proc/sysrq-trigger", "/proc/irq",
-						"/proc/bus", "/proc/fs"};
+	static const char *const read_only[] = {"/proc/sys", "/proc/sysrq-trigger",
+						"/proc/irq", "/proc/bus", "/proc/fs"};
 	static const char *const empty_files[] = {
-		"/proc/kcore",	    "/proc/keys",	"/proc/key-users", "/proc/timer_list",
-		"/proc/kallsyms",   "/proc/modules",	"/proc/kpagecount", "/proc/kpageflags",
-		"/proc/kpagecgroup", "/proc/config.gz", "/proc/cmdline",   "/proc/sched_debug",
-		"/proc/latency_stats", "/proc/iomem",	"/proc/ioports",   "/proc/vmallocinfo",
-		"/proc/slabinfo",   "/proc/interrupts", "/proc/diskstats", "/proc/partitions",
-		"/proc/swaps",	    "/proc/version_signature",
+		"/proc/kcore",         "/proc/keys",
+		"/proc/key-users",     "/proc/timer_list",
+		"/proc/kallsyms",      "/proc/modules",
+		"/proc/kpagecount",    "/proc/kpageflags",
+		"/proc/kpagecgroup",   "/proc/config.gz",
+		"/proc/cmdline",       "/proc/sched_debug",
+		"/proc/latency_stats", "/proc/iomem",
+		"/proc/ioports",       "/proc/vmallocinfo",
+		"/proc/slabinfo",      "/proc/interrupts",
+		"/proc/diskstats",     "/proc/partitions",
+		"/proc/swaps",         "/proc/version_signature",
 	};
 	static const char *const empty_dirs[] = {"/proc/acpi", "/proc/scsi"};
 	struct stat st;
@@ -83,7 +91,8 @@ int child_proc_masks(struct child *c)
 		return -1;
 	}
 	for (i = 0; i < sizeof(read_only) / sizeof(read_only[0]); i++) {
-		if (child_cover(read_only[i], read_only[i], MS_RDONLY | PLAIN | MS_NOEXEC) < 0)
+		if (child_cover(read_only[i], read_only[i],
+				MS_RDONLY | PLAIN | MS_NOEXEC) < 0)
 			return -1;
 	}
 	for (i = 0; i < sizeof(empty_files) / sizeof(empty_files[0]); i++) {
@@ -116,8 +125,8 @@ static char *child_number(char *at, uint64_t n)
 
 int child_scratch(struct child *c)
 {
-	static const char *const dirs[] = {"/work/work", "/work/tmp", "/work/shm", "/work/cache",
-					   "/work/cache-work"};
+	static const char *const dirs[] = {"/work/work", "/work/tmp", "/work/shm",
+					   "/work/cache", "/work/cache-work"};
 	static const mode_t modes[] = {0755, 01777, 01777, 0755, 0755};
 	char options[96], *at = options;
 	unsigned i;
@@ -125,7 +134,8 @@ int child_scratch(struct child *c)
 	memcpy(at, "mode=755,size=", 14);
 	at = child_number(at + 14, (uint64_t)c->plan.limits.disk_mb << 20);
 	memcpy(at, ",nr_inodes=", 11);
-	at = child_number(at + 11, (uint64_t)c->plan.limits.disk_mb * INODES_PER_MB + 1024);
+	at = child_number(at + 11,
+			  (uint64_t)c->plan.limits.disk_mb * INODES_PER_MB + 1024);
 	*at = '\0';
 	if (mount("scratch", "/work", "tmpfs", PLAIN, options) < 0)
 		return -1;
@@ -137,9 +147,9 @@ int child_scratch(struct child *c)
 }
 
 /*
- * The compile cache: the seed below, the run's own layer on top. The 256 directories are made in
- * the upper layer beforehand, since those of the seed belong to a uid that is not mapped here and
- * could not be copied up.
+ * The compile cache: the seed below, the run's own layer on top. The 256 directories are
+ * made in the upper layer beforehand, since those of the seed belong to a uid that is not
+ * mapped here and could not be copied up.
  */
 int child_go_cache(struct child *c)
 {
@@ -157,8 +167,9 @@ int child_go_cache(struct child *c)
 		if (mkdir(path, 0755) < 0)
 			return -1;
 	}
-	return mount("overlay", "/go-cache", "overlay", PLAIN,
-		     "lowerdir=/go-seed,upperdir=/work/cache,workdir=/work/cache-work,userxattr");
+	return mount(
+		"overlay", "/go-cache", "overlay", PLAIN,
+		"lowerdir=/go-seed,upperdir=/work/cache,workdir=/work/cache-work,userxattr");
 }
 
 int child_places(struct child *c)

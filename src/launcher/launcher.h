@@ -11,8 +11,8 @@
  *	watch.c     waits and judges
  *	probe.c     what this host allows, found by doing
  *
- * One thread, one loop. The launcher reads no client bytes: code and files pass by as a sealed
- * memfd that only the sandbox opens.
+ * One thread, one loop. The launcher reads no client bytes: code and files pass by as a
+ *sealed memfd that only the sandbox opens.
  */
 #ifndef LAUNCHER_LAUNCHER_H
 #define LAUNCHER_LAUNCHER_H
@@ -25,6 +25,7 @@
 #include "base/loop.h"
 #include "launcher/cgroup.h"
 #include "launcher/child.h"
+#include "launcher/sample.h"
 #include "wire/message.h"
 #include "wire/setup.h"
 
@@ -49,18 +50,19 @@ struct run {
 	struct plan plan;
 	pid_t pid;
 	int pid_fd;
-	int news_fd; /* from the child: struct child_news */
-	int work_fd; /* the run's /work */
-	int proc_fd; /* the run's /proc, where memory is measured there */
+	int news_fd;   /* from the child: struct child_news */
+	int work_fd;   /* the run's /work */
+	int proc_fd;   /* the run's /proc, where memory is measured there */
 	int canary_fd; /* a canary's stdout */
 	pid_t collector;
 	int collector_fd;
 	int files_fd;
 	uint64_t arrived_ns, started_ns, exited_ns;
 	bool started, exited, timed_out, cpu_out, memory_out, killed, dead;
-	int wait_status; /* of the program, when exited */
+	int wait_status;          /* of the program, when exited */
 	struct child_news failed; /* .step >= 0: which step failed */
 	struct rusage rusage;
+	struct sample peak;      /* of what was sampled, where no cgroup counts */
 	struct loop_timer timer; /* deadline, and whatever is sampled before it */
 };
 
@@ -76,7 +78,7 @@ struct slot {
 	int worker_fd;
 	int oom_fd;
 	unsigned failures; /* builds that failed in a row */
-	bool condemned;	   /* to be rebuilt when its run is over */
+	bool condemned;    /* to be rebuilt when its run is over */
 	struct loop_timer retry;
 	struct run run;
 };
@@ -88,14 +90,23 @@ struct waiting {
 	uint64_t arrived_ns;
 };
 
+/* a message that the server's socket had no room for */
+struct unsent {
+	struct unsent *next;
+	struct message message;
+	int fds[MESSAGE_FDS];
+};
+
 struct launcher {
 	const struct launcher_start *start;
 	const struct setup *setup;
 	struct cgroup_base cgroups; /* kind NONE when this process may not use them */
 	struct loop *loop;
 	int server_fd;
-	int proc_fd;	    /* the host's /proc, for id maps and oom scores */
-	bool own_user_ns;   /* a plain user: everything happens inside a namespace of ours */
+	struct unsent *unsent;
+	int proc_fd;      /* the host's /proc, for id maps and oom scores */
+	bool own_user_ns; /* a plain user: everything happens inside a namespace of ours
+			   */
 	struct abilities abilities;
 	struct report report;
 	struct probe *probe; /* NULL when the start-up canaries are over */
@@ -115,24 +126,30 @@ void launcher_next_waiting(struct launcher *l); /* a slot became free */
 
 /* --- slot.c */
 int slots_make(struct launcher *l);
-void slot_build(struct slot *s); /* asynchronous: ends in slot_ready or another try */
-void slot_reset(struct slot *s); /* after a run: free again, or rebuilt when anything is odd */
+void slots_done(struct launcher *l); /* everything in them killed and reaped */
+void slot_build(struct slot *s);     /* asynchronous: ends in slot_ready or another try */
+void slot_reset(
+	struct slot *s); /* after a run: free again, or rebuilt when anything is odd */
 struct slot *slot_free_one(struct launcher *l);
 void slot_start_run(struct slot *s, const struct message *m, int input_fd,
 		    uint64_t arrived_ns);
 
 /* --- watch.c */
 void run_clear(struct run *r);
-void run_watch(struct run *r); /* pid_fd and news_fd are set: from here on events do the rest */
+void run_watch(
+	struct run *r); /* pid_fd and news_fd are set: from here on events do the rest */
 void run_kill(struct run *r);
+void run_end(struct run *r);
 void run_oom(struct run *r);
 void run_refused(struct run *r, const char *step, int num); /* never cloned */
 
 /* --- probe.c */
 void probe_start(struct launcher *l);
-void probe_refused(struct launcher *l, const char *step, int num); /* nothing can be tried */
+void probe_refused(struct launcher *l, const char *step,
+		   int num); /* nothing can be tried */
 void probe_slot_ready(struct launcher *l);
 void probe_slot_failed(struct launcher *l, const char *step, int num);
-void probe_run_over(struct launcher *l, const struct run *r, const char *failed_step, int num);
+void probe_run_over(struct launcher *l, const struct run *r, const char *failed_step,
+		    int num);
 
 #endif

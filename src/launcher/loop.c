@@ -2,27 +2,74 @@
 /*
  * loop.c - messages in, events out
  *
- * Runs in: the launcher, from exec to exit. The server is not trusted: a message that is not
- * exactly as wire/message.h says, or a plan above its ceilings, ends the conversation.
+ * Runs in: the launcher, from exec to exit. The server is not trusted: a message that is
+ * not exactly as wire/message.h says, or a plan above its ceilings, ends the
+ * conversation.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/defer.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "launcher/launcher.h"
 
 #define INPUT_MOST_BYTES (64ull << 20)
 
+static void server_lost(struct launcher *l)
+{
+	log_error("server.lost", "error=\"%s\"", strerror(errno));
+	loop_stop(l->loop);
+}
+
+static void send_unsent(struct launcher *l)
+{
+	struct unsent *u;
+	int i;
+
+	while ((u = l->unsent)) {
+		if (message_send(l->server_fd, &u->message, u->fds) < 0) {
+			if (errno != EAGAIN)
+				server_lost(l);
+			return;
+		}
+		l->unsent = u->next;
+		for (i = 0; i < MESSAGE_FDS; i++)
+			defer_close(&u->fds[i]);
+		free(u);
+	}
+	loop_change(l->loop, l->server_fd, EPOLLIN);
+}
+
+/* a server that is busy with something long; at most a few messages for each slot pile up
+ */
+static void keep_unsent(struct launcher *l, const struct message *m, const int *fds)
+{
+	struct unsent *u = mem_zero(sizeof(*u)), **last = &l->unsent;
+	uint32_t i;
+
+	u->message = *m;
+	for (i = 0; i < MESSAGE_FDS; i++)
+		u->fds[i] = i < m->fds ? fcntl(fds[i], F_DUPFD_CLOEXEC, 0) : -1;
+	while (*last)
+		last = &(*last)->next;
+	*last = u;
+	loop_change(l->loop, l->server_fd, EPOLLIN | EPOLLOUT);
+}
+
 void launcher_send(struct launcher *l, const struct message *m, const int *fds)
 {
-	/* the socket holds far more than the messages of every slot; a full one is a dead server */
-	if (message_send(l->server_fd, m, fds) < 0) {
-		log_error("server.lost", "error=\"%s\"", strerror(errno));
-		loop_stop(l->loop);
-	}
+	if (!l->unsent && message_send(l->server_fd, m, fds) == 0)
+		return;
+	if (l->unsent || errno == EAGAIN)
+		keep_unsent(l, m, fds);
+	else
+		server_lost(l);
 }
 
 static bool plan_ok(const struct setup *setup, const struct plan *p)
@@ -32,10 +79,11 @@ static bool plan_ok(const struct setup *setup, const struct plan *p)
 	if (p->row >= setup->rows || p->canary != CANARY_NONE)
 		return false;
 	most = &setup->row[p->row].ceiling;
-	return p->input_bytes > 0 && p->input_bytes <= INPUT_MOST_BYTES && l->wall_ms > 0 &&
-	       l->wall_ms <= most->wall_ms && l->cpu_ms > 0 && l->cpu_ms <= most->cpu_ms &&
-	       l->memory_mb > 0 && l->memory_mb <= most->memory_mb && l->pids > 0 &&
-	       l->pids <= most->pids && l->disk_mb > 0 && l->disk_mb <= most->disk_mb;
+	return p->input_bytes > 0 && p->input_bytes <= INPUT_MOST_BYTES &&
+	       l->wall_ms > 0 && l->wall_ms <= most->wall_ms && l->cpu_ms > 0 &&
+	       l->cpu_ms <= most->cpu_ms && l->memory_mb > 0 &&
+	       l->memory_mb <= most->memory_mb && l->pids > 0 && l->pids <= most->pids &&
+	       l->disk_mb > 0 && l->disk_mb <= most->disk_mb;
 }
 
 static void refuse(struct launcher *l, const struct message *m, const char *step, int num)
@@ -126,7 +174,8 @@ void launcher_on_server(void *arg, uint32_t events)
 	int fds[MESSAGE_FDS], r, i;
 	struct message m;
 
-	(void)events;
+	if (events & EPOLLOUT)
+		send_unsent(l);
 	while ((r = message_receive(l->server_fd, &m, fds)) == 1) {
 		if (m.type == MSG_RUN)
 			on_run(l, &m, &fds[0]);

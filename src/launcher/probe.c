@@ -2,10 +2,11 @@
 /*
  * probe.c - what this kernel and container allow, found by doing
  *
- * Runs in: the launcher, once, before it says what it can do. The first slot is built and a canary
- * run in it, with everything asked for. Where a step is refused that a weaker level can do
- * without, that ability is given up and the slot built again; any other refusal is final. What
- * the last canary saw is the evidence that /isolation and `check` show.
+ * Runs in: the launcher, once, before it says what it can do. The first slot is built and
+ * a canary run in it, with everything asked for. Where a step is refused that a weaker
+ * level can do without, that ability is given up and the slot built again; any other
+ * refusal is final. What the last canary saw is the evidence that /isolation and `check`
+ * show.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -31,7 +32,7 @@ struct probe {
 /* steps that a level can do without, and what is given up for it */
 static const struct {
 	const char *step;
-	int num; /* 0: whatever the errno */
+	int num;        /* 0: whatever the errno */
 	size_t ability; /* a bool of struct abilities */
 	enum layer_id layer;
 } dispensable[] = {
@@ -44,14 +45,13 @@ static const struct {
 
 static void end_probe(struct launcher *l)
 {
-	struct message m = {.type = MSG_REPORT};
 	unsigned i;
 
 	free(l->probe);
 	l->probe = NULL;
 	l->report.slots = l->slot_count;
-	m.report = l->report;
-	launcher_send(l, &m, NULL);
+	if (message_send_report(l->server_fd, &l->report) < 0)
+		log_error("server.lost", "error=\"%s\"", strerror(errno));
 	if (l->report.level < l->setup->min_level)
 		return; /* nothing will be run: no slots */
 	for (i = 0; i < l->slot_count; i++) {
@@ -63,8 +63,8 @@ static void end_probe(struct launcher *l)
 static void conclude(struct launcher *l)
 {
 	verdicts_report(l, &l->probe->facts, &l->report);
-	log_info("isolation.found", "level=%s missing=\"%s\"", report_level_name(l->report.level),
-		 l->report.summary);
+	log_info("isolation.found", "level=%s missing=\"%s\"",
+		 report_level_name(l->report.level), l->report.summary);
 	end_probe(l);
 }
 
@@ -72,7 +72,8 @@ static void conclude(struct launcher *l)
 static void give_up(struct launcher *l, const char *step, int num)
 {
 	l->probe->facts.fatal_num = num;
-	snprintf(l->probe->facts.fatal_step, sizeof(l->probe->facts.fatal_step), "%s", step);
+	snprintf(l->probe->facts.fatal_step, sizeof(l->probe->facts.fatal_step), "%s",
+		 step);
 	conclude(l);
 }
 
@@ -93,7 +94,8 @@ static bool give_way(struct launcher *l, const char *step, int num)
 		*ability = false;
 		if (dispensable[i].layer < LAYER_COUNT)
 			f->refused[dispensable[i].layer] = num;
-		log_info("isolation.without", "step=%s error=\"%s\"", step, strerror(num));
+		log_info("isolation.without", "step=%s error=\"%s\"", step,
+			 strerror(num));
 		return true;
 	}
 	return false;
@@ -127,7 +129,10 @@ void probe_slot_ready(struct launcher *l)
 	unsigned i;
 
 	p->canary = l->probe->stage;
-	p->limits = (struct limits){.wall_ms = 5000, .cpu_ms = 5000, .memory_mb = 64, .pids = 8,
+	p->limits = (struct limits){.wall_ms = 5000,
+				    .cpu_ms = 5000,
+				    .memory_mb = 64,
+				    .pids = 8,
 				    .disk_mb = 4};
 	if (p->canary == CANARY_MEMORY)
 		p->limits.memory_mb = 24;
@@ -153,12 +158,14 @@ static int read_seen(struct launcher *l, const struct run *r)
 static void next_stage(struct launcher *l, enum canary stage)
 {
 	l->probe->stage = stage;
-	slot_reset(&l->slots[0]); /* rebuilt when the memory canary took the worker along */
+	slot_reset(
+		&l->slots[0]); /* rebuilt when the memory canary took the worker along */
 	if (l->slots[0].state == SLOT_FREE)
 		probe_slot_ready(l);
 }
 
-void probe_run_over(struct launcher *l, const struct run *r, const char *failed_step, int num)
+void probe_run_over(struct launcher *l, const struct run *r, const char *failed_step,
+		    int num)
 {
 	struct probe_facts *f = &l->probe->facts;
 
@@ -206,7 +213,8 @@ void probe_start(struct launcher *l)
 		.overlay = true,
 		.landlock_abi = abi > 0 ? abi : 0,
 		.poll_memory = l->cgroups.kind == CGROUP_NONE,
-		.go_seed = l->setup->go_seed_dir[0] && stat(l->setup->go_seed_dir, &st) == 0,
+		.go_seed = l->setup->go_seed_dir[0] &&
+			   stat(l->setup->go_seed_dir, &st) == 0,
 	};
 	slot_build(&l->slots[0]);
 }

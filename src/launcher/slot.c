@@ -2,9 +2,9 @@
 /*
  * slot.c - build, reset, rebuild a slot
  *
- * A slot is a place where one run at a time can be born: cgroups with limits, an empty network
- * namespace, a prepared root, a uid of its own, and a worker that lives in all of them. When
- * anything about it is odd after a run, it is thrown away and made anew.
+ * A slot is a place where one run at a time can be born: cgroups with limits, an empty
+ * network namespace, a prepared root, a uid of its own, and a worker that lives in all of
+ * them. When anything about it is odd after a run, it is thrown away and made anew.
  */
 #include <errno.h>
 #include <signal.h>
@@ -107,7 +107,8 @@ static void on_built(struct slot *s, const struct worker_answer *a)
 		launcher_next_waiting(s->launcher);
 }
 
-static void on_cloned(struct slot *s, const struct worker_answer *a, int *fds, size_t count)
+static void on_cloned(struct slot *s, const struct worker_answer *a, int *fds,
+		      size_t count)
 {
 	struct run *r = &s->run;
 	struct message m = {.type = MSG_STREAMS, .fds = 3, .run = r->id};
@@ -139,7 +140,8 @@ static void worker_lost(struct slot *s)
 		run_refused(&s->run, "worker", ECHILD);
 	else if (state == SLOT_FREE)
 		slot_reset(s);
-	/* else a run goes on without it: the launcher is its parent; rebuilt afterwards */
+	/* else a run goes on without it: the launcher is its parent; rebuilt afterwards
+	 */
 }
 
 static void on_worker(void *arg, uint32_t events)
@@ -227,6 +229,19 @@ void slot_reset(struct slot *s)
 		launcher_next_waiting(s->launcher);
 }
 
+void slots_done(struct launcher *l)
+{
+	unsigned i;
+
+	for (i = 0; i < l->slot_count; i++) {
+		struct slot *s = &l->slots[i];
+
+		run_end(&s->run);
+		if (s->state != SLOT_EMPTY)
+			unbuild(s);
+	}
+}
+
 struct slot *slot_free_one(struct launcher *l)
 {
 	unsigned i;
@@ -244,13 +259,15 @@ static int begin_cgroup(struct slot *s, const struct plan *p, struct err *e)
 	struct cgroup_limits want = {
 		.memory_bytes = (uint64_t)l->memory_mb << 20,
 		.pids = l->pids,
-		.cpu_milli = p->canary == CANARY_CPU ? 100 : s->launcher->setup->cpu_milli,
+		.cpu_milli = p->canary == CANARY_CPU ? 100
+						     : s->launcher->setup->cpu_milli,
 	};
 
 	return cgroup_run_begin(&s->cgroup, &want, e);
 }
 
-void slot_start_run(struct slot *s, const struct message *m, int input_fd, uint64_t arrived_ns)
+void slot_start_run(struct slot *s, const struct message *m, int input_fd,
+		    uint64_t arrived_ns)
 {
 	struct worker_order order = {.plan = m->plan};
 	int pair[2], fds[3] = {-1, input_fd, -1};
@@ -278,7 +295,8 @@ void slot_start_run(struct slot *s, const struct message *m, int input_fd, uint6
 	fds[2] = cgroup_run_fd(&s->cgroup);
 	order.into_cgroup = fds[2] >= 0;
 	if (fcntl(r->news_fd, F_SETFL, O_NONBLOCK) < 0 ||
-	    fdpass_send(s->worker_fd, &order, sizeof(order), fds, fds[2] >= 0 ? 3 : 2) < 0) {
+	    fdpass_send(s->worker_fd, &order, sizeof(order), fds, fds[2] >= 0 ? 3 : 2) <
+		    0) {
 		s->condemned = true;
 		run_refused(r, "worker", errno);
 	}

@@ -2,10 +2,11 @@
 /*
  * start.c - rights and namespaces of the launcher itself
  *
- * Runs in: the launcher, at its start. With CAP_SYS_ADMIN it stays where it is and gives every
- * slot a uid of its own. Without, it makes a user namespace for itself, in which the slots'
- * namespaces are made, with its own uid as the only one; root without CAP_SYS_ADMIN (an ordinary
- * container) becomes the first slot's uid before that, since code never has host root's.
+ * Runs in: the launcher, at its start. With CAP_SYS_ADMIN it stays where it is and gives
+ * every slot a uid of its own. Without, it makes a user namespace for itself, in which
+ * the slots' namespaces are made, with its own uid as the only one; root without
+ * CAP_SYS_ADMIN (an ordinary container) becomes the first slot's uid before that, since
+ * code never has host root's.
  */
 #include <errno.h>
 #include <grp.h>
@@ -34,7 +35,8 @@ static int write_map(const char *file, unsigned id)
 
 static int leave_root(uid_t uid)
 {
-	if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
+	if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 ||
+	    setresuid(uid, uid, uid) < 0)
 		return -1;
 	if (setresuid(0, 0, 0) == 0) {
 		errno = EPERM;
@@ -77,7 +79,8 @@ static int take_place(struct launcher *l, const char **out_step)
 		return -1;
 	if (caps_keep_for_launcher() < 0)
 		return -1;
-	if (setrlimit(RLIMIT_CORE, &no_core) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+	if (setrlimit(RLIMIT_CORE, &no_core) < 0 ||
+	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return -1;
 	umask(0077);
 	return 0;
@@ -130,5 +133,7 @@ int launcher_main(const struct launcher_start *start, int server_fd)
 		cgroup_sweep(&l.cgroups);
 		probe_start(&l);
 	}
-	return loop_run(l.loop) < 0 ? 1 : 0;
+	num = loop_run(l.loop) < 0;
+	slots_done(&l);
+	return num;
 }

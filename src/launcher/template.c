@@ -3,9 +3,9 @@
  * template.c - the root that a slot's runs start from
  *
  * Runs in: a slot's worker, once, with the launcher's rights, before it gives them up.
- * After:   "/" is a small read-only tmpfs: the runtime bound read-only at its own paths, five
- *          devices, a few files of our own. The host's tree has no name any more. Runs inherit
- *          these mounts locked.
+ * After:   "/" is a small read-only tmpfs: the runtime bound read-only at its own paths,
+ * five devices, a few files of our own. The host's tree has no name any more. Runs
+ * inherit these mounts locked.
  */
 #include <errno.h>
 #include <limits.h>
@@ -21,7 +21,8 @@
 #include "launcher/child.h"
 #include "launcher/worker.h"
 
-struct template {
+struct template
+{
 	const struct setup *setup;
 	const struct abilities *abilities;
 	int proc_fd;
@@ -41,9 +42,9 @@ static int make_private(struct template *t)
 }
 
 /*
- * Mounted on top of "/": absolute paths still lead through the old root, since lookups start
- * below the cover, and the new one is reached through its descriptor. No directory of the host
- * is needed to build in.
+ * Mounted on top of "/": absolute paths still lead through the old root, since lookups
+ * start below the cover, and the new one is reached through its descriptor. No directory
+ * of the host is needed to build in.
  */
 static int make_root(struct template *t)
 {
@@ -56,7 +57,8 @@ static int make_root(struct template *t)
 	    sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "mode", "755", 0) < 0 ||
 	    sys_fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return -1;
-	t->root_fd = sys_fsmount(fs_fd, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	t->root_fd = sys_fsmount(fs_fd, FSMOUNT_CLOEXEC,
+				 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	if (t->root_fd < 0)
 		return -1;
 	if (sys_move_mount(t->root_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
@@ -88,7 +90,8 @@ static int make_place(const char *path, bool directory)
 	return fd < 0 ? -1 : 0;
 }
 
-/* the tree at `from` appears at `to` below the new root, recursively with these attributes */
+/* the tree at `from` appears at `to` below the new root, recursively with these
+ * attributes */
 static int bind_tree(const char *from, const char *to, uint64_t attributes)
 {
 	const unsigned how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE;
@@ -123,7 +126,8 @@ static int make_binds(struct template *t)
 /* /bin and its like, where the host has them as links into /usr */
 static int make_links(struct template *t)
 {
-	static const char *const names[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+	static const char *const names[] = {"bin",   "sbin",  "lib",
+					    "lib32", "lib64", "libx32"};
 	char path[16], target[PATH_MAX];
 	ssize_t len;
 	unsigned i;
@@ -133,7 +137,8 @@ static int make_links(struct template *t)
 		snprintf(path, sizeof(path), "/%s", names[i]);
 		len = readlink(path, target, sizeof(target) - 1);
 		if (len < 0)
-			continue; /* a directory, and then in the bind list, or not there */
+			continue; /* a directory, and then in the bind list, or not there
+				   */
 		target[len] = '\0';
 		if (symlink(target, names[i]) < 0)
 			return -1;
@@ -143,8 +148,8 @@ static int make_links(struct template *t)
 
 static int make_devices(struct template *t)
 {
-	static const char *const nodes[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
-					    "/dev/urandom"};
+	static const char *const nodes[] = {"/dev/null", "/dev/zero", "/dev/full",
+					    "/dev/random", "/dev/urandom"};
 	static const char *const links[][2] = {{"/proc/self/fd", "dev/fd"},
 					       {"/proc/self/fd/0", "dev/stdin"},
 					       {"/proc/self/fd/1", "dev/stdout"},
@@ -153,7 +158,8 @@ static int make_devices(struct template *t)
 
 	(void)t;
 	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
-		if (bind_tree(nodes[i], nodes[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) < 0)
+		if (bind_tree(nodes[i], nodes[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) <
+		    0)
 			return -1;
 	}
 	for (i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
@@ -167,8 +173,9 @@ static int make_devices(struct template *t)
 static int make_etc(struct template *t)
 {
 	static const char *const files[][2] = {
-		{"etc/passwd", "sandbox:x:1000:1000:sandbox:/tmp:/bin/bash\n"
-			       "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+		{"etc/passwd",
+		 "sandbox:x:1000:1000:sandbox:/tmp:/bin/bash\n"
+		 "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
 		{"etc/group", "sandbox:x:1000:\nnogroup:x:65534:\n"},
 		{"etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"},
 		{"etc/hostname", "sandbox\n"},
@@ -180,7 +187,8 @@ static int make_etc(struct template *t)
 	if (mkdir("etc", 0755) < 0 && errno != EEXIST)
 		return -1;
 	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		auto_fd int fd = open(files[i][0], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+		auto_fd int fd = open(files[i][0],
+				      O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 
 		if (fd < 0 || fs_write_all(fd, files[i][1], strlen(files[i][1])) < 0)
 			return -1;
@@ -190,8 +198,8 @@ static int make_etc(struct template *t)
 
 static int make_directories(struct template *t)
 {
-	static const char *const names[] = {"dev/shm", "proc", "work", "tmp", "run", "var",
-					    "go-cache"};
+	static const char *const names[] = {"dev/shm", "proc", "work",    "tmp",
+					    "run",     "var",  "go-cache"};
 	unsigned i;
 
 	(void)t;
@@ -203,8 +211,8 @@ static int make_directories(struct template *t)
 }
 
 /*
- * The kernel lets a user namespace mount a private /proc only where an unmasked one is in sight
- * already; the private one covers this one in every run.
+ * The kernel lets a user namespace mount a private /proc only where an unmasked one is in
+ * sight already; the private one covers this one in every run.
  */
 static int make_proc(struct template *t)
 {
@@ -238,7 +246,8 @@ static const struct {
 	const char *name;
 } steps[] = {
 	{make_namespaces, "slot_namespaces"},
-	{make_private, "slot_private"}, /* first of the mounts, or they would spread to the host */
+	{make_private,
+	 "slot_private"}, /* first of the mounts, or they would spread to the host */
 	{make_root, "slot_root"},
 	{make_binds, "slot_binds"},
 	{make_links, "slot_links"},

@@ -2,8 +2,8 @@
 /*
  * verdicts.c - from what the canaries saw to layers and a level
  *
- * Runs in: the launcher, at the end of the probe. A layer is active when its effect was seen, not
- * when it was configured.
+ * Runs in: the launcher, at the end of the probe. A layer is active when its effect was
+ * seen, not when it was configured.
  */
 #include "launcher/verdicts.h"
 
@@ -28,7 +28,8 @@ static void say(char *out, size_t room, const char *fmt, ...)
 	va_end(args);
 }
 
-#define EVIDENCE(layer, ...) say((layer)->evidence, sizeof((layer)->evidence), __VA_ARGS__)
+#define EVIDENCE(layer, ...) \
+	say((layer)->evidence, sizeof((layer)->evidence), __VA_ARGS__)
 #define REASON(layer, ...) say((layer)->reason, sizeof((layer)->reason), __VA_ARGS__)
 #define FIX(layer, ...) say((layer)->fix, sizeof((layer)->fix), __VA_ARGS__)
 
@@ -47,7 +48,8 @@ static void look_namespace(const struct launcher *l, const struct canary_seen *s
 	snprintf(path, sizeof(path), "self/ns/%s", child_ns_names[ns]);
 	if (s->ns[ns] == 0 || fstatat(l->proc_fd, path, &st, 0) < 0) {
 		out->active = s->pid == 2;
-		EVIDENCE(out, "made together with the process; no /proc inside to compare");
+		EVIDENCE(out,
+			 "made together with the process; no /proc inside to compare");
 		return;
 	}
 	out->active = s->ns[ns] != st.st_ino;
@@ -55,10 +57,12 @@ static void look_namespace(const struct launcher *l, const struct canary_seen *s
 		 (unsigned long long)s->ns[ns], child_ns_names[ns],
 		 (unsigned long long)st.st_ino);
 	if (!out->active)
-		REASON(out, "the run shares the launcher's %s namespace", child_ns_names[ns]);
+		REASON(out, "the run shares the launcher's %s namespace",
+		       child_ns_names[ns]);
 }
 
-static void look_root(const struct launcher *l, const struct probe_facts *f, struct layer *out)
+static void look_root(const struct launcher *l, const struct probe_facts *f,
+		      struct layer *out)
 {
 	const struct canary_seen *s = &f->seen;
 
@@ -72,7 +76,8 @@ static void look_root(const struct launcher *l, const struct probe_facts *f, str
 	}
 }
 
-static void look_proc(const struct launcher *l, const struct probe_facts *f, struct layer *out)
+static void look_proc(const struct launcher *l, const struct probe_facts *f,
+		      struct layer *out)
 {
 	const struct canary_seen *s = &f->seen;
 
@@ -82,11 +87,13 @@ static void look_proc(const struct launcher *l, const struct probe_facts *f, str
 		return;
 	}
 	EVIDENCE(out, "/proc is empty");
-	REASON(out, "mounting a private /proc refused: %s", strerror(f->refused[LAYER_PROC]));
+	REASON(out, "mounting a private /proc refused: %s",
+	       strerror(f->refused[LAYER_PROC]));
 	FIX(out, "unmask /proc (procMount: Unmasked, or --security-opt unmask=ALL)");
 }
 
-static void look_limits(const struct launcher *l, const struct probe_facts *f, struct report *r)
+static void look_limits(const struct launcher *l, const struct probe_facts *f,
+			struct report *r)
 {
 	static const enum layer_id of_cgroup[] = {LAYER_MEMORY_LIMIT, LAYER_CPU_LIMIT};
 	struct layer *memory = &r->layer[LAYER_MEMORY_LIMIT];
@@ -102,7 +109,8 @@ static void look_limits(const struct launcher *l, const struct probe_facts *f, s
 		EVIDENCE(memory, "limit 24 MB: a program using 256 MB was %s",
 			 f->memory_stopped ? "stopped" : "not stopped");
 		cpu->active = f->throttled > 0;
-		EVIDENCE(cpu, "quota 0.1 CPU: a spinning program was throttled %llu times",
+		EVIDENCE(cpu,
+			 "quota 0.1 CPU: a spinning program was throttled %llu times",
 			 (unsigned long long)f->throttled);
 		return;
 	}
@@ -110,14 +118,18 @@ static void look_limits(const struct launcher *l, const struct probe_facts *f, s
 		REASON(&r->layer[of_cgroup[i]], "%s", l->cgroups.reason);
 		FIX(&r->layer[of_cgroup[i]], "%s", l->cgroups.fix);
 	}
-	EVIDENCE(memory, "no cgroup; rlimits and a look at the run's processes every 20 ms");
+	EVIDENCE(memory,
+		 "no cgroup; rlimits and a look at the run's processes every 20 ms");
 	EVIDENCE(cpu, "no cgroup; CPU seconds by rlimit for each process");
 }
 
-static void look_rights(const struct launcher *l, const struct canary_seen *s, struct report *r)
+static void look_rights(const struct launcher *l, const struct canary_seen *s,
+			struct report *r)
 {
-	struct layer *id = &r->layer[LAYER_IDENTITY], *caps = &r->layer[LAYER_CAPABILITIES];
-	struct layer *nnp = &r->layer[LAYER_NO_NEW_PRIVS], *sec = &r->layer[LAYER_SECCOMP];
+	struct layer *id = &r->layer[LAYER_IDENTITY],
+		     *caps = &r->layer[LAYER_CAPABILITIES];
+	struct layer *nnp = &r->layer[LAYER_NO_NEW_PRIVS],
+		     *sec = &r->layer[LAYER_SECCOMP];
 
 	id->active = s->uid == CHILD_UID && l->slots[0].uid != 0 &&
 		     (s->groups == 0 || l->own_user_ns);
@@ -183,20 +195,25 @@ static void no_user_namespace(const struct probe_facts *f, struct report *r)
 		REASON(out, "user namespaces refused: running in a chroot");
 		FIX(out, "start it outside the chroot, or in a container");
 	} else if (f->fatal_num == ENOSPC) {
-		REASON(out, "user namespaces refused: user.max_user_namespaces is used up or 0");
+		REASON(out,
+		       "user namespaces refused: user.max_user_namespaces is used up or 0");
 		FIX(out, "sysctl -w user.max_user_namespaces=15000");
 	} else {
 		REASON(out, "user namespaces refused: %s", strerror(f->fatal_num));
-		FIX(out, "sysctl -w kernel.unprivileged_userns_clone=1, or allow unshare and "
-			 "clone in the container's seccomp profile");
+		FIX(out,
+		    "sysctl -w kernel.unprivileged_userns_clone=1, or allow unshare and "
+		    "clone in the container's seccomp profile");
 	}
 }
 
 /* below this a run is not what we call a sandbox */
 static const enum layer_id needed[] = {
-	LAYER_USER_NAMESPACE, LAYER_MOUNT_NAMESPACE, LAYER_PID_NAMESPACE, LAYER_NETWORK_NAMESPACE,
-	LAYER_IPC_NAMESPACE,  LAYER_UTS_NAMESPACE,   LAYER_ROOT,	  LAYER_IDENTITY,
-	LAYER_CAPABILITIES,   LAYER_NO_NEW_PRIVS,    LAYER_SECCOMP,	  LAYER_PIDS_LIMIT,
+	LAYER_USER_NAMESPACE, LAYER_MOUNT_NAMESPACE,
+	LAYER_PID_NAMESPACE,  LAYER_NETWORK_NAMESPACE,
+	LAYER_IPC_NAMESPACE,  LAYER_UTS_NAMESPACE,
+	LAYER_ROOT,           LAYER_IDENTITY,
+	LAYER_CAPABILITIES,   LAYER_NO_NEW_PRIVS,
+	LAYER_SECCOMP,        LAYER_PIDS_LIMIT,
 };
 
 static uint32_t level_of(const struct launcher *l, struct report *r)
@@ -216,23 +233,26 @@ static uint32_t level_of(const struct launcher *l, struct report *r)
 	for (i = 0; i < LAYER_COUNT; i++) {
 		struct layer *n = &r->layer[i];
 
-		if (n->requested && (!n->active || (i == LAYER_ROOT && !l->abilities.pivot))) {
-			say(r->summary, sizeof(r->summary), "%s: %s", report_layer_name(i),
-			    n->reason[0] ? n->reason : n->evidence);
+		if (n->requested &&
+		    (!n->active || (i == LAYER_ROOT && !l->abilities.pivot))) {
+			say(r->summary, sizeof(r->summary), "%s: %s",
+			    report_layer_name(i), n->reason[0] ? n->reason : n->evidence);
 			return LEVEL_NAMESPACES;
 		}
 	}
 	return LEVEL_FULL;
 }
 
-void verdicts_report(const struct launcher *l, const struct probe_facts *f, struct report *out)
+void verdicts_report(const struct launcher *l, const struct probe_facts *f,
+		     struct report *out)
 {
 	unsigned i;
 
 	memset(out, 0, sizeof(*out));
 	for (i = 0; i < LAYER_COUNT; i++)
 		out->layer[i].requested = i != LAYER_VIOLATIONS;
-	REASON(&out->layer[LAYER_VIOLATIONS], "denied calls are not reported by this version");
+	REASON(&out->layer[LAYER_VIOLATIONS],
+	       "denied calls are not reported by this version");
 	if (f->looked)
 		look(l, f, out);
 	if (!f->fatal_step[0]) {
@@ -240,7 +260,8 @@ void verdicts_report(const struct launcher *l, const struct probe_facts *f, stru
 		return;
 	}
 	out->level = LEVEL_NONE;
-	if (strcmp(f->fatal_step, "clone") == 0 || strcmp(f->fatal_step, "user_namespace") == 0) {
+	if (strcmp(f->fatal_step, "clone") == 0 ||
+	    strcmp(f->fatal_step, "user_namespace") == 0) {
 		no_user_namespace(f, out);
 		say(out->summary, sizeof(out->summary), "%s",
 		    out->layer[LAYER_USER_NAMESPACE].reason);

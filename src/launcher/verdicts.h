@@ -23,6 +23,7 @@ struct probe_facts {
 	char fatal_step[32]; /* "": a sandbox can be made */
 };
 
-void verdicts_report(const struct launcher *l, const struct probe_facts *f, struct report *out);
+void verdicts_report(const struct launcher *l, const struct probe_facts *f,
+		     struct report *out);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * watch.c - waits and judges
  *
- * Runs in: the launcher. A run's end is known by its pidfd: when process 1 of a pid namespace can
- * be reaped, nothing of the run is alive. The verdict comes from evidence: counters as
- * differences, the wait status, which timer fired. Deadlines live here, so a hung server cannot
- * stretch one.
+ * Runs in: the launcher. A run's end is known by its pidfd: when process 1 of a pid
+ * namespace can be reaped, nothing of the run is alive. The verdict comes from evidence:
+ * counters as differences, the wait status, which timer fired. Deadlines live here, so a
+ * hung server cannot stretch one.
  */
 #include <errno.h>
 #include <signal.h>
@@ -24,17 +24,18 @@
 #include "base/sys.h"
 #include "launcher/collect.h"
 #include "launcher/launcher.h"
-#include "launcher/memory.h"
 
 #define SETUP_DEADLINE_MS 10000
 #define MS 1000000ull
-#define CPU_SLACK_US 100000 /* one period of the CPU quota: a timeout is not a CPU limit */
-#define MEMORY_POLL_MS 20
+#define CPU_SLACK_US \
+	100000 /* one period of the CPU quota: a timeout is not a CPU limit */
+#define CPU_LOOK_US 10000
+#define SAMPLE_MS 20
 
 void run_clear(struct run *r)
 {
 	struct slot *s = r->slot;
-	int *fds[] = {&r->pid_fd,    &r->news_fd,	&r->work_fd, &r->proc_fd,
+	int *fds[] = {&r->pid_fd,    &r->news_fd,      &r->work_fd, &r->proc_fd,
 		      &r->canary_fd, &r->collector_fd, &r->files_fd};
 	unsigned i;
 
@@ -60,13 +61,28 @@ void run_kill(struct run *r)
 	sys_pidfd_send_signal(r->pid_fd, SIGKILL);
 }
 
+/* on the way out: kill, and wait until nothing of it is left */
+void run_end(struct run *r)
+{
+	if (r->collector_fd >= 0) {
+		collect_kill(r->collector_fd);
+		waitpid(r->collector, NULL, 0);
+	}
+	if (r->pid_fd >= 0 && !r->dead) {
+		run_kill(r);
+		waitpid(r->pid, NULL, __WALL);
+	}
+	run_clear(r);
+}
+
 void run_oom(struct run *r)
 {
 	r->memory_out = true;
 	run_kill(r);
 }
 
-/* a layer that only the host can give back: the client is told 503, not that we are broken */
+/* a layer that only the host can give back: the client is told 503, not that we are
+ * broken */
 static bool is_lost_layer(const char *step, int num)
 {
 	return strcmp(step, "clone") == 0 ||
@@ -141,38 +157,48 @@ static void on_news(void *arg, uint32_t events)
 		loop_remove(r->slot->launcher->loop, r->news_fd);
 }
 
-/* the next moment something can have changed; now when the deadline is over */
+/* over the CPU limit; else until when it cannot be, on every CPU it was given */
+static bool cpu_spent(struct run *r, uint64_t cpu_us, uint64_t now, uint64_t *next)
+{
+	const uint64_t most_us = r->plan.limits.cpu_ms * 1000ull + CPU_SLACK_US;
+	uint64_t left_us;
+
+	if (cpu_us == CGROUP_UNKNOWN64)
+		return false;
+	if (cpu_us > most_us)
+		return true;
+	left_us = (most_us - cpu_us) * 1000 /
+		  (r->slot->launcher->setup->cpu_milli + 1000);
+	if (left_us < CPU_LOOK_US)
+		left_us = CPU_LOOK_US;
+	if (now + left_us * 1000 < *next)
+		*next = now + left_us * 1000;
+	return false;
+}
+
+/* the next moment something can have changed; now when a limit is passed */
 static uint64_t next_look(struct run *r, uint64_t now)
 {
 	const struct limits *l = &r->plan.limits;
-	uint64_t deadline = r->started_ns + l->wall_ms * MS, next = deadline;
-	uint64_t cpu_us, left_us;
+	uint64_t next = r->started_ns + l->wall_ms * MS;
+	struct sample s;
 
 	if (r->slot->cgroup.kind != CGROUP_NONE) {
-		cpu_us = cgroup_cpu_us(&r->slot->cgroup);
-		if (cpu_us != CGROUP_UNKNOWN64) {
-			if (cpu_us > l->cpu_ms * 1000ull + CPU_SLACK_US) {
-				r->cpu_out = true;
-				return now;
-			}
-			/* not before all its time can have been used on every CPU we gave it */
-			left_us = l->cpu_ms * 1000ull + CPU_SLACK_US - cpu_us;
-			left_us = left_us * 1000 / (r->slot->launcher->setup->cpu_milli + 1000);
-			if (left_us < 10000)
-				left_us = 10000;
-			if (now + left_us * 1000 < next)
-				next = now + left_us * 1000;
-		}
+		r->cpu_out = cpu_spent(r, cgroup_cpu_us(&r->slot->cgroup), now, &next);
+		return r->cpu_out ? now : next;
 	}
-	if (r->slot->launcher->abilities.poll_memory && r->proc_fd >= 0) {
-		if (memory_in_use_kb(r->proc_fd, r->work_fd) > (uint64_t)l->memory_mb << 10) {
-			r->memory_out = true;
-			return now;
-		}
-		if (now + MEMORY_POLL_MS * MS < next)
-			next = now + MEMORY_POLL_MS * MS;
-	}
-	return next;
+	if (r->proc_fd < 0)
+		return next;
+	sample_take(r->proc_fd, r->work_fd, &s);
+	if (s.cpu_us > r->peak.cpu_us)
+		r->peak.cpu_us = s.cpu_us;
+	if (s.memory_kb > r->peak.memory_kb)
+		r->peak.memory_kb = s.memory_kb;
+	r->memory_out = s.memory_kb > (uint64_t)l->memory_mb << 10;
+	r->cpu_out = cpu_spent(r, s.cpu_us, now, &next);
+	if (r->memory_out || r->cpu_out)
+		return now;
+	return now + SAMPLE_MS * MS < next ? now + SAMPLE_MS * MS : next;
 }
 
 static void on_timer(void *arg)
@@ -218,7 +244,8 @@ static enum verdict judge(struct run *r)
 	if (r->cpu_out)
 		return VERDICT_CPU_TIMEOUT;
 	if (WIFSIGNALED(r->wait_status))
-		return WTERMSIG(r->wait_status) == SIGXCPU ? VERDICT_CPU_TIMEOUT : VERDICT_SIGNAL;
+		return WTERMSIG(r->wait_status) == SIGXCPU ? VERDICT_CPU_TIMEOUT
+							   : VERDICT_SIGNAL;
 	if (WEXITSTATUS(r->wait_status) == 0)
 		return VERDICT_OK;
 	return disk_is_full(r) ? VERDICT_DISK_FULL : VERDICT_NONZERO_EXIT;
@@ -230,16 +257,29 @@ static uint64_t rusage_cpu_us(const struct rusage *u)
 	       (uint64_t)(u->ru_utime.tv_usec + u->ru_stime.tv_usec);
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 static void fill_usage(const struct run *r, struct outcome *o)
 {
 	struct cgroup_usage u;
 
 	cgroup_usage(&r->slot->cgroup, &u);
-	o->cpu_us = u.cpu_us != CGROUP_UNKNOWN64 ? u.cpu_us : rusage_cpu_us(&r->rusage);
-	o->memory_peak_kb = u.memory_peak_kb != CGROUP_UNKNOWN64 ? u.memory_peak_kb : USAGE_UNKNOWN;
+	o->cpu_us = u.cpu_us;
+	if (o->cpu_us == CGROUP_UNKNOWN64) /* what was killed is in nobody's rusage */
+		o->cpu_us = larger(rusage_cpu_us(&r->rusage), r->peak.cpu_us);
+	o->memory_peak_kb = u.memory_peak_kb != CGROUP_UNKNOWN64 ? u.memory_peak_kb
+								 : USAGE_UNKNOWN;
 	o->pids_peak = u.pids_peak != CGROUP_UNKNOWN32 ? u.pids_peak : USAGE_UNKNOWN;
-	if (u.memory_reason)
-		snprintf(o->memory_reason, sizeof(o->memory_reason), "%s", u.memory_reason);
+	if (o->memory_peak_kb ==
+	    USAGE_UNKNOWN) /* the largest process, or all when we looked */
+		o->memory_peak_kb = larger((uint64_t)r->rusage.ru_maxrss,
+					   r->peak.memory_kb);
+	else if (u.memory_reason)
+		snprintf(o->memory_reason, sizeof(o->memory_reason), "%s",
+			 u.memory_reason);
 	if (u.pids_reason)
 		snprintf(o->pids_reason, sizeof(o->pids_reason), "%s", u.pids_reason);
 }
@@ -258,7 +298,8 @@ static void finish(struct run *r)
 		o->signal = r->exited ? WTERMSIG(r->wait_status) : SIGKILL;
 	o->setup_us = (r->started_ns - r->arrived_ns) / 1000;
 	o->wall_us = end_ns > r->started_ns ? (end_ns - r->started_ns) / 1000 : 0;
-	if (o->verdict == VERDICT_TIMEOUT && o->wall_us < r->plan.limits.wall_ms * 1000ull)
+	if (o->verdict == VERDICT_TIMEOUT &&
+	    o->wall_us < r->plan.limits.wall_ms * 1000ull)
 		o->wall_us = r->plan.limits.wall_ms * 1000ull;
 	fill_usage(r, o);
 	o->files = r->files_fd >= 0;
@@ -310,7 +351,8 @@ static void collect(struct run *r)
 		finish(r);
 		return;
 	}
-	loop_timer_at(l, &r->timer, loop_now_ns() + (job.wall_ms + COLLECT_GRACE_MS) * MS);
+	loop_timer_at(l, &r->timer,
+		      loop_now_ns() + (job.wall_ms + COLLECT_GRACE_MS) * MS);
 	if (loop_add(l, r->collector_fd, EPOLLIN, on_collected, r) < 0) {
 		collect_kill(r->collector_fd);
 		on_collected(r, 0);
@@ -324,12 +366,17 @@ static void over(struct run *r)
 	if (r->failed.step >= 0) {
 		failed(r, child_step_name(r->failed.step), r->failed.num);
 	} else if (r->plan.canary != CANARY_NONE) {
-		probe_run_over(l, r, NULL, 0); /* it never calls execve, so it never starts */
+		probe_run_over(l, r, NULL,
+			       0); /* it never calls execve, so it never starts */
 	} else if (!r->started) {
-		/* killed on the way in: by the deadline, for memory, or because the client left */
-		failed(r, "setup", r->timed_out ? ETIMEDOUT : r->memory_out ? ENOMEM : EINTR);
-	} else if (!r->exited && !r->timed_out && !r->cpu_out && !r->memory_out && !r->killed &&
-		   !cgroup_oom_seen(&r->slot->cgroup)) {
+		/* killed on the way in: by the deadline, for memory, or because the
+		 * client left */
+		failed(r, "setup",
+		       r->timed_out    ? ETIMEDOUT
+		       : r->memory_out ? ENOMEM
+				       : EINTR);
+	} else if (!r->exited && !r->timed_out && !r->cpu_out && !r->memory_out &&
+		   !r->killed && !cgroup_oom_seen(&r->slot->cgroup)) {
 		failed(r, "init", ECHILD); /* process 1 was killed by somebody outside */
 	} else {
 		collect(r);
@@ -346,7 +393,8 @@ static void on_dead(void *arg, uint32_t events)
 	loop_timer_stop(r->slot->launcher->loop, &r->timer);
 	/* the C library's waitid has no rusage */
 	if (syscall(SYS_waitid, P_PIDFD, r->pid_fd, &info, WEXITED, &r->rusage) < 0)
-		log_error("run.wait", "slot=%u error=\"%s\"", r->slot->n, strerror(errno));
+		log_error("run.wait", "slot=%u error=\"%s\"", r->slot->n,
+			  strerror(errno));
 	r->dead = true;
 	if (r->news_fd >= 0)
 		on_news(r, 0); /* what it said last */
@@ -363,7 +411,8 @@ void run_watch(struct run *r)
 	loop_timer_at(l, &r->timer, r->arrived_ns + SETUP_DEADLINE_MS * MS);
 	if (loop_add(l, r->news_fd, EPOLLIN, on_news, r) < 0 ||
 	    loop_add(l, r->pid_fd, EPOLLIN, on_dead, r) < 0) {
-		log_error("run.watch", "slot=%u error=\"%s\"", r->slot->n, strerror(errno));
+		log_error("run.watch", "slot=%u error=\"%s\"", r->slot->n,
+			  strerror(errno));
 		r->slot->condemned = true;
 		sys_pidfd_send_signal(r->pid_fd, SIGKILL);
 		waitpid(r->pid, NULL, 0);

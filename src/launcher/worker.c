@@ -2,9 +2,10 @@
 /*
  * worker.c - lives in the slot, clones runs
  *
- * Runs in: a process per slot. It joins the slot's cgroups, enters an empty network namespace and
- * the slot's root, drops to the slot's uid without a capability, and then only clones: whatever it
- * clones is born where it must be, so that nothing is moved at request time.
+ * Runs in: a process per slot. It joins the slot's cgroups, enters an empty network
+ * namespace and the slot's root, drops to the slot's uid without a capability, and then
+ * only clones: whatever it clones is born where it must be, so that nothing is moved at
+ * request time.
  */
 #include "launcher/worker.h"
 
@@ -22,7 +23,7 @@
 #include "base/sys.h"
 #include "launcher/launcher.h"
 
-#define RUN_NAMESPACES                                                                     \
+#define RUN_NAMESPACES \
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 struct worker {
@@ -59,7 +60,8 @@ static int make_streams(struct streams *s)
 			return -1;
 		s->child[i] = p[i][i == 0 ? 0 : 1];
 		s->ours[i] = p[i][i == 0 ? 1 : 0];
-		/* the server's end must never make it wait; the program's end is ordinary */
+		/* the server's end must never make it wait; the program's end is ordinary
+		 */
 		if (fcntl(s->ours[i], F_SETFL, O_NONBLOCK) < 0)
 			return -1;
 	}
@@ -77,13 +79,15 @@ static void close_streams(struct streams *s)
 }
 
 /*
- * CLONE_PARENT: the launcher is the parent and waits. If clone3 is refused, the same set through
- * clone(2), never a smaller one; without clone3 nothing can be born in another cgroup.
+ * CLONE_PARENT: the launcher is the parent and waits. If clone3 is refused, the same set
+ * through clone(2), never a smaller one; without clone3 nothing can be born in another
+ * cgroup.
  */
 static pid_t clone_run(int cgroup_fd, int *out_pid_fd)
 {
 	struct clone_args args = {
-		.flags = RUN_NAMESPACES | CLONE_PARENT | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+		.flags = RUN_NAMESPACES | CLONE_PARENT | CLONE_PIDFD |
+			 CLONE_CLEAR_SIGHAND,
 		.pidfd = (uint64_t)(uintptr_t)out_pid_fd,
 	};
 	pid_t pid;
@@ -94,7 +98,8 @@ static pid_t clone_run(int cgroup_fd, int *out_pid_fd)
 	}
 	pid = sys_clone3(&args, sizeof(args));
 	if (pid < 0 && errno == ENOSYS && cgroup_fd < 0)
-		pid = (pid_t)syscall(SYS_clone, RUN_NAMESPACES | CLONE_PARENT | CLONE_PIDFD, 0,
+		pid = (pid_t)syscall(SYS_clone,
+				     RUN_NAMESPACES | CLONE_PARENT | CLONE_PIDFD, 0,
 				     out_pid_fd, 0, 0);
 	return pid;
 }

@@ -12,7 +12,8 @@
 
 struct slot;
 
-/* launcher to worker; fds: the child's end of its news socket, input (or /dev/null), cgroup if any */
+/* launcher to worker; fds: the child's end of its news socket, input (or /dev/null),
+ * cgroup if any */
 struct worker_order {
 	struct plan plan;
 	uint32_t into_cgroup; /* 1: a third descriptor says where the run is to be born */
@@ -22,7 +23,8 @@ struct worker_order {
 struct worker_answer {
 	int32_t num; /* errno, 0: it worked */
 	char step[32];
-	pid_t pid; /* of the run; fds: pidfd, stdin (write), stdout (read), stderr (read) */
+	pid_t pid; /* of the run; fds: pidfd, stdin (write), stdout (read), stderr (read)
+		    */
 };
 
 /* in a new process, forked by the launcher with all its rights; never returns */

@@ -12,29 +12,27 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#define SIGNAL_MAX 64
+#include "base/defer.h"
+#include "base/fdpass.h"
+#include "base/fs.h"
 
-/* room for the descriptors of one message, aligned as the kernel wants it */
-union control {
-	char bytes[CMSG_SPACE(sizeof(int) * MESSAGE_FDS)];
-	struct cmsghdr align;
-};
+#define SIGNAL_MAX 64
 
 /* how many descriptors a message of this type brings, -1 for an unknown one */
 static int expected_fds(const struct message *m)
 {
 	switch (m->type) {
 	case MSG_RUN:
+	case MSG_REPORT:
 		return 1;
 	case MSG_STREAMS:
 		return 3;
 	case MSG_DONE:
 		return m->outcome.files ? 1 : 0;
 	case MSG_KILL:
-	case MSG_REPORT:
 	case MSG_STARTED:
 	case MSG_FAILED:
 		return 0;
@@ -75,8 +73,6 @@ static bool outcome_ok(const struct outcome *o)
 static bool content_ok(const struct message *m)
 {
 	switch (m->type) {
-	case MSG_REPORT:
-		return report_ok(&m->report);
 	case MSG_DONE:
 		return outcome_ok(&m->outcome);
 	case MSG_FAILED:
@@ -88,94 +84,50 @@ static bool content_ok(const struct message *m)
 
 int message_send(int socket_fd, const struct message *m, const int *fds)
 {
-	union control control = {0};
-	struct iovec bytes = {(void *)(uintptr_t)m, sizeof(*m)};
-	struct msghdr head = {.msg_iov = &bytes, .msg_iovlen = 1};
-	ssize_t n;
-
 	assert(expected_fds(m) >= 0 && m->fds == (uint32_t)expected_fds(m));
-	if (m->fds) {
-		struct cmsghdr *c;
-
-		head.msg_control = control.bytes;
-		head.msg_controllen = CMSG_SPACE(sizeof(int) * m->fds);
-		c = CMSG_FIRSTHDR(&head);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int) * m->fds);
-		memcpy(CMSG_DATA(c), fds, sizeof(int) * m->fds);
-	}
-	do
-		n = sendmsg(socket_fd, &head, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -1 : 0;
-}
-
-/* the descriptors that came along; how many, or -1 when there is anything else */
-static int take_fds(struct msghdr *head, int out_fds[MESSAGE_FDS])
-{
-	int count = 0, rc = 0;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(head); c; c = CMSG_NXTHDR(head, c)) {
-		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) {
-			rc = -1;
-			continue;
-		}
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (count < MESSAGE_FDS) {
-				out_fds[count++] = fd;
-			} else {
-				close(fd);
-				rc = -1;
-			}
-		}
-	}
-	return rc < 0 ? -1 : count;
-}
-
-static int refuse(int fds[MESSAGE_FDS])
-{
-	for (int i = 0; i < MESSAGE_FDS; i++) {
-		if (fds[i] >= 0)
-			close(fds[i]);
-		fds[i] = -1;
-	}
-	errno = EPROTO;
-	return -1;
+	return fdpass_send(socket_fd, m, sizeof(*m), fds, m->fds);
 }
 
 int message_receive(int socket_fd, struct message *out_m, int out_fds[MESSAGE_FDS])
 {
-	union control control = {0};
+	int fds[FDPASS_MAX], rc;
 	struct message m = {0};
-	struct iovec bytes = {&m, sizeof(m)};
-	struct msghdr head = {.msg_iov = &bytes,
-			      .msg_iovlen = 1,
-			      .msg_control = control.bytes,
-			      .msg_controllen = sizeof(control.bytes)};
-	int fds[MESSAGE_FDS] = {-1, -1, -1};
-	int count;
-	ssize_t n;
+	size_t count, i;
 
-	do
-		n = recvmsg(socket_fd, &head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
+	rc = fdpass_receive(socket_fd, &m, sizeof(m), fds, &count);
+	if (rc < 0)
 		return -1;
-	count = take_fds(&head, fds);
-	if (n == 0 && count == 0) {
-		memcpy(out_fds, fds, sizeof(fds));
-		return 0;
+	if (rc == 1 &&
+	    (expected_fds(&m) != (int)count || m.fds != count || !content_ok(&m))) {
+		for (i = 0; i < count; i++)
+			close(fds[i]);
+		errno = EPROTO;
+		return -1;
 	}
-	if (count < 0 || n != sizeof(m) || (head.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
-	    expected_fds(&m) != count || m.fds != (uint32_t)count || !content_ok(&m))
-		return refuse(fds);
-	*out_m = m;
-	memcpy(out_fds, fds, sizeof(fds));
-	return 1;
+	memcpy(out_fds, fds, sizeof(int) * MESSAGE_FDS);
+	if (rc == 1)
+		*out_m = m;
+	return rc;
+}
+
+int message_send_report(int socket_fd, const struct report *r)
+{
+	const struct message m = {.type = MSG_REPORT, .fds = 1};
+	auto_fd int fd = fs_sealed("report", r, sizeof(*r));
+
+	return fd < 0 ? -1 : message_send(socket_fd, &m, &fd);
+}
+
+int message_read_report(int fd, struct report *out_r)
+{
+	struct report r;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || st.st_size != (off_t)sizeof(r) ||
+	    pread(fd, &r, sizeof(r), 0) != (ssize_t)sizeof(r) || !report_ok(&r)) {
+		errno = EPROTO;
+		return -1;
+	}
+	*out_r = r;
+	return 0;
 }

@@ -52,7 +52,6 @@ struct message {
 		struct plan plan;
 		struct outcome outcome;
 		struct failure failure;
-		struct report report;
 		uint64_t setup_us;
 	};
 };
@@ -64,5 +63,10 @@ int message_send(int socket_fd, const struct message *m, const int *fds);
 /* 1, 0 at end of file, -1 with errno (EAGAIN, EPROTO). fds[] is filled, -1 behind the
  * last */
 int message_receive(int socket_fd, struct message *out_m, int out_fds[MESSAGE_FDS]);
+
+/* a report is too large to be one of many in a socket: it goes as a sealed memfd */
+int message_send_report(int socket_fd, const struct report *r);
+/* the report of a MSG_REPORT's descriptor; -1 with errno EPROTO when it is not one */
+int message_read_report(int fd, struct report *out_r);
 
 #endif

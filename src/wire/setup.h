@@ -60,11 +60,11 @@ struct setup {
 	uint32_t slots;
 	uint32_t rows;
 	uint32_t binds;
-	uint32_t min_level; /* enum isolation_level of wire/report.h */
-	uint32_t log_level;   /* enum log_level */
-	uint32_t log_format;  /* enum log_format */
-	uint32_t cpu_milli; /* CPU quota of a run, thousandths of a CPU */
-	uint32_t max_files; /* collected after a run */
+	uint32_t min_level;  /* enum isolation_level of wire/report.h */
+	uint32_t log_level;  /* enum log_level */
+	uint32_t log_format; /* enum log_format */
+	uint32_t cpu_milli;  /* CPU quota of a run, thousandths of a CPU */
+	uint32_t max_files;  /* collected after a run */
 	uint64_t max_files_bytes;
 	uid_t uid_base; /* slot n is uid_base + n; 0: a plain user, one uid for all */
 	char output_dir[64];

@@ -115,10 +115,9 @@ static inline void fixture_say(struct message *m, const int *fds)
 
 static inline void fixture_report(uint32_t level)
 {
-	struct message m = {.type = MSG_REPORT};
+	struct report r = {.level = level};
 
-	m.report.level = level;
-	fixture_say(&m, NULL);
+	CHECK(message_send_report(f.peer_fd, &r) == 0);
 }
 
 static inline void fixture_stop(void *arg)

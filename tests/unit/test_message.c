@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+#include "base/fs.h"
 #include "tap.h"
 
 static int pair[2];
@@ -187,15 +188,44 @@ TEST(contents_out_of_range_are_refused)
 	memset(sent.failure.step, 'x', sizeof(sent.failure.step));
 	raw_send(&sent, sizeof(sent), 0);
 	CHECK(refused());
-	sent = (struct message){.type = MSG_REPORT};
-	memset(sent.report.layer[LAYER_COUNT - 1].fix, 'x',
-	       sizeof(sent.report.layer[0].fix));
-	raw_send(&sent, sizeof(sent), 0);
-	CHECK(refused());
-	sent = (struct message){.type = MSG_REPORT};
-	sent.report.level = LEVEL_COUNT;
-	raw_send(&sent, sizeof(sent), 0);
-	CHECK(refused());
+}
+
+static bool report_refused(const struct report *r, size_t len)
+{
+	struct report out = {.slots = 7};
+	int fd = fs_sealed("report", r, len);
+	bool no = message_read_report(fd, &out) == -1 && errno == EPROTO && out.slots == 7;
+
+	close(fd);
+	return no;
+}
+
+TEST(a_report_travels_in_a_memfd_and_is_checked_there)
+{
+	struct report r = {.level = LEVEL_FULL, .slots = 3}, out;
+
+	open_pair();
+	CHECK(message_send_report(pair[0], &r) == 0);
+	CHECK(message_receive(pair[1], &m, fds) == 1 && m.type == MSG_REPORT);
+	CHECK(message_read_report(fds[0], &out) == 0);
+	CHECK(memcmp(&r, &out, sizeof(r)) == 0);
+	CHECK(report_refused(&r, sizeof(r) - 1));
+	r.level = LEVEL_COUNT;
+	CHECK(report_refused(&r, sizeof(r)));
+	r.level = LEVEL_FULL;
+	memset(r.layer[LAYER_COUNT - 1].fix, 'x', sizeof(r.layer[0].fix));
+	CHECK(report_refused(&r, sizeof(r)));
+}
+
+TEST(many_messages_fit_a_socket_that_nobody_reads)
+{
+	struct message sent = {.type = MSG_STARTED};
+	int n = 0;
+
+	open_pair();
+	while (n < 1000 && message_send(pair[0], &sent, NULL) == 0)
+		n++;
+	CHECK(n >= 100);
 }
 
 TEST(levels_and_layers_have_names_both_ways)
