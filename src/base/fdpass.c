@@ -18,7 +18,8 @@ union control {
 	struct cmsghdr align;
 };
 
-int fdpass_send(int socket_fd, const void *bytes, size_t len, const int *fds, size_t count)
+int fdpass_send(int socket_fd, const void *bytes, size_t len, const int *fds,
+		size_t count)
 {
 	union control control = {0};
 	struct iovec io = {(void *)(uintptr_t)bytes, len};
@@ -70,7 +71,7 @@ static bool take(struct msghdr *head, int out_fds[FDPASS_MAX], size_t *out_count
 }
 
 int fdpass_receive(int socket_fd, void *out, size_t len, int out_fds[FDPASS_MAX],
-		   size_t *out_count)
+		   size_t *out_count, bool wait)
 {
 	union control control;
 	struct iovec io = {out, len};
@@ -87,7 +88,8 @@ int fdpass_receive(int socket_fd, void *out, size_t len, int out_fds[FDPASS_MAX]
 	for (i = 0; i < FDPASS_MAX; i++)
 		out_fds[i] = -1;
 	do
-		n = recvmsg(socket_fd, &head, MSG_CMSG_CLOEXEC);
+		n = recvmsg(socket_fd, &head,
+			    MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -1;

@@ -5,18 +5,20 @@
 #ifndef BASE_FDPASS_H
 #define BASE_FDPASS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define FDPASS_MAX 4
 
 /* non-blocking; 0, or -1 with errno. The descriptors stay the caller's */
-int fdpass_send(int socket_fd, const void *bytes, size_t len, const int *fds, size_t count);
+int fdpass_send(int socket_fd, const void *bytes, size_t len, const int *fds,
+		size_t count);
 /*
- * A datagram of exactly len bytes: 1, 0 at end of file, -1 with errno (EAGAIN; EPROTO for another
- * size, a cut message or too many descriptors, which are closed). out_fds[] is filled, -1 behind
- * the last; close-on-exec. Waits unless the socket is non-blocking.
+ * A datagram of exactly len bytes: 1, 0 at end of file, -1 with errno (EAGAIN; EPROTO for
+ * another size, a cut message or too many descriptors, which are closed). out_fds[] is
+ * filled, -1 behind the last; close-on-exec. wait: until there is one.
  */
 int fdpass_receive(int socket_fd, void *out, size_t len, int out_fds[FDPASS_MAX],
-		   size_t *out_count);
+		   size_t *out_count, bool wait);
 
 #endif

@@ -141,7 +141,8 @@ static void on_control(void *arg, uint32_t events)
 	char byte;
 
 	(void)events;
-	if (fdpass_receive(s->control_fd, &byte, 1, fds, &count) == 1 && count == 1) {
+	if (fdpass_receive(s->control_fd, &byte, 1, fds, &count, false) == 1 &&
+	    count == 1) {
 		jobs_new_launcher(s->jobs, fds[0]);
 		return;
 	}

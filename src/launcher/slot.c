@@ -152,7 +152,7 @@ static void on_worker(void *arg, uint32_t events)
 	size_t count, i;
 
 	(void)events;
-	r = fdpass_receive(s->worker_fd, &a, sizeof(a), fds, &count);
+	r = fdpass_receive(s->worker_fd, &a, sizeof(a), fds, &count, false);
 	if (r < 0 && errno == EAGAIN)
 		return;
 	if (r <= 0) {

@@ -130,7 +130,8 @@ static void on_news(void *arg, uint32_t events)
 	size_t count, i;
 
 	(void)events;
-	while ((got = fdpass_receive(r->news_fd, &n, sizeof(n), fds, &count)) == 1) {
+	while ((got = fdpass_receive(r->news_fd, &n, sizeof(n), fds, &count, false)) ==
+	       1) {
 		if (n.type == NEWS_PLACES && r->work_fd < 0) {
 			r->work_fd = take_fd(&fds[0]);
 			r->proc_fd = take_fd(&fds[1]);

@@ -201,7 +201,8 @@ _Noreturn void worker_main(const struct slot *s, int socket_fd)
 		_exit(1);
 	}
 	answer(&w, "", 0);
-	while (fdpass_receive(w.socket_fd, &order, sizeof(order), fds, &count) == 1) {
+	while (fdpass_receive(w.socket_fd, &order, sizeof(order), fds, &count, true) ==
+	       1) {
 		obey(&w, &order, fds);
 		for (i = 0; i < count; i++)
 			close(fds[i]);

@@ -94,7 +94,7 @@ int message_receive(int socket_fd, struct message *out_m, int out_fds[MESSAGE_FD
 	struct message m = {0};
 	size_t count, i;
 
-	rc = fdpass_receive(socket_fd, &m, sizeof(m), fds, &count);
+	rc = fdpass_receive(socket_fd, &m, sizeof(m), fds, &count, false);
 	if (rc < 0)
 		return -1;
 	if (rc == 1 &&
