@@ -76,7 +76,7 @@ static int print_report(const struct report *r, uint32_t min_level, bool json)
 int cmd_check(int argc, char **argv)
 {
 	struct launched launcher = {.pid_fd = -1, .socket_fd = -1};
-	struct prepared p = {.start_fd = -1, .state_fd = -1};
+	struct prepared p = {.start_fd = -1, .artifacts_fd = -1};
 	struct report report;
 	struct err e = {0};
 	bool json = false;
@@ -98,7 +98,8 @@ int cmd_check(int argc, char **argv)
 	}
 	log_setup(LOG_ERROR, LOG_TEXT, "check");
 	p.settings.log_level = LOG_ERROR;
-	if (used >= 0 && prepare(&p, 1, &e) == 0 && launch(&p, &launcher, &e) == 0 &&
+	if (used >= 0 && prepare(&p, 1, false, &e) == 0 &&
+	    launch(&p, &launcher, &e) == 0 &&
 	    launched_report(&launcher, &report, &e) == 0)
 		status = print_report(&report, (uint32_t)p.settings.min_isolation, json);
 	else

@@ -13,6 +13,7 @@
 #ifndef CMD_CMD_H
 #define CMD_CMD_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "config/mode.h"
@@ -25,9 +26,9 @@ struct prepared {
 	struct settings settings;
 	struct modes modes;
 	struct launcher_start *start;
-	int start_fd;         /* start, sealed */
-	int state_fd;         /* the state directory; -1: off */
-	char state_note[256]; /* why it is off */
+	int start_fd;     /* start, sealed */
+	int artifacts_fd; /* "artifacts" in the state directory, the server's; -1: off */
+	char state_note[256]; /* why the state directory is off; "" when it is not */
 };
 
 struct launched {
@@ -36,9 +37,11 @@ struct launched {
 	int socket_fd; /* the server's end */
 };
 
-/* settings must be loaded. Claims cgroups, so prepared_done must follow, also after a
- * failure */
-int prepare(struct prepared *p, unsigned slots, struct err *e);
+/*
+ * settings must be loaded. Claims cgroups, so prepared_done must follow, also after a
+ * failure. serving: makes the state directory too, and has the compile cache filled
+ */
+int prepare(struct prepared *p, unsigned slots, bool serving, struct err *e);
 void prepared_done(struct prepared *p);
 /* fork and exec a launcher; its end of the socket and the start are all it is given */
 int launch(const struct prepared *p, struct launched *out, struct err *e);

@@ -111,39 +111,92 @@ static char *state_path(const struct settings *s)
 	return NULL;
 }
 
-/* opened here, with the rights to make it; the server gets the descriptor */
-static void open_state(struct prepared *p)
+/*
+ * Opened here, with the rights to make it. The directory itself stays ours: what the
+ * server may write is below it, and a server gone wrong must not be able to put a compile
+ * cache there.
+ */
+static int open_state(struct prepared *p, const char *path)
 {
-	auto_free char *path = state_path(&p->settings);
 	auto_fd int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int state_fd = -1;
 	const uid_t uid = (uid_t)p->settings.uid_base - 1;
 
-	if (!path || path[0] != '/' || root_fd < 0) {
-		snprintf(p->state_note, sizeof(p->state_note),
-			 "no state directory: set SANDBOX_STATE_DIR");
-		return;
-	}
-	p->state_fd = fs_make_path(root_fd, path + 1, 0755);
-	if (p->state_fd >= 0 && geteuid() == 0 && fchown(p->state_fd, uid, uid) < 0)
-		close(take_fd(&p->state_fd));
-	if (p->state_fd >= 0 && geteuid() != 0 &&
-	    faccessat(p->state_fd, ".", W_OK, 0) < 0)
-		close(take_fd(&p->state_fd));
-	if (p->state_fd < 0)
-		snprintf(p->state_note, sizeof(p->state_note),
-			 "the state directory cannot be used: %s", strerror(errno));
+	if (root_fd < 0)
+		return -1;
+	state_fd = fs_make_path(root_fd, path + 1, 0755);
+	if (state_fd < 0)
+		return -1;
+	p->artifacts_fd = fs_make_path(state_fd, "artifacts", 0755);
+	if (p->artifacts_fd < 0)
+		return -1;
+	if (geteuid() == 0 && fchown(p->artifacts_fd, uid, uid) < 0)
+		return -1;
+	return faccessat(p->artifacts_fd, ".", W_OK, 0);
 }
 
-int prepare(struct prepared *p, unsigned slots, struct err *e)
+/* a directory name from "go version go1.25.1 linux/amd64" */
+static void name_seed(struct prepared *p, const char *path)
 {
-	p->start_fd = p->state_fd = -1;
+	struct setup *setup = &p->start->setup;
+	size_t i, at;
+	int len;
+
+	for (i = 0; i < p->modes.count && p->modes.mode[i].id != MODE_GOLANG; i++)
+		;
+	if (i == p->modes.count)
+		return;
+	len = snprintf(setup->go_seed_dir, sizeof(setup->go_seed_dir), "%s/go-cache/%s",
+		       path, p->modes.mode[i].runtime_version);
+	if (len < 0 || (size_t)len >= sizeof(setup->go_seed_dir) - 8) { /* ".new" */
+		setup->go_seed_dir[0] = '\0';
+		return;
+	}
+	for (at = strlen(path) + strlen("/go-cache/"); setup->go_seed_dir[at]; at++) {
+		if (!strchr("0123456789.abcdefghijklmnopqrstuvwxyz",
+			    setup->go_seed_dir[at]))
+			setup->go_seed_dir[at] = '-';
+	}
+}
+
+static void find_state(struct prepared *p, bool serving)
+{
+	auto_free char *path = state_path(&p->settings);
+	auto_free char *seeds = NULL;
+	auto_fd int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int seeds_fd = -1;
+
+	if (!path || path[0] != '/') {
+		snprintf(p->state_note, sizeof(p->state_note),
+			 "no state directory: set SANDBOX_STATE_DIR to an absolute path");
+		return;
+	}
+	name_seed(p, path);
+	if (!serving)
+		return;
+	if (open_state(p, path) < 0) {
+		snprintf(p->state_note, sizeof(p->state_note),
+			 "the state directory cannot be used: %s", strerror(errno));
+		defer_close(&p->artifacts_fd);
+		p->artifacts_fd = -1;
+		return;
+	}
+	seeds = mem_printf("%s/go-cache", path);
+	seeds_fd = p->start->setup.go_seed_dir[0] ? fs_make_path(root_fd, seeds + 1, 0755)
+						  : -1;
+	p->start->setup.go_seed_build = seeds_fd >= 0;
+}
+
+int prepare(struct prepared *p, unsigned slots, bool serving, struct err *e)
+{
+	p->start_fd = p->artifacts_fd = -1;
 	p->start = mem_zero(sizeof(*p->start));
 	if (slots > SETUP_SLOTS)
 		return err_ours(e, "SANDBOX_MAX_CONCURRENT=%u is above %d", slots,
 				SETUP_SLOTS);
 	if (check_uids(p, e) < 0 || fill_setup(p, slots, e) < 0)
 		return -1;
-	open_state(p);
+	find_state(p, serving);
 	cgroup_claim(&p->start->cgroups);
 	p->start_fd = fs_sealed("launcher-start", p->start, sizeof(*p->start));
 	if (p->start_fd < 0)
@@ -158,7 +211,7 @@ void prepared_done(struct prepared *p)
 	free(p->start);
 	p->start = NULL;
 	defer_close(&p->start_fd);
-	defer_close(&p->state_fd);
+	defer_close(&p->artifacts_fd);
 	modes_done(&p->modes);
 	settings_done(&p->settings);
 }

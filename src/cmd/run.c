@@ -272,7 +272,7 @@ static int run_it(struct one_run *r, struct err *e)
 	struct job_observer observer = {r, on_output, on_done, on_failed};
 	sigset_t signals;
 
-	if (prepare(&r->prepared, 1, e) < 0 || fill_request(r, e) < 0)
+	if (prepare(&r->prepared, 1, false, e) < 0 || fill_request(r, e) < 0)
 		return -1;
 	r->loop = loop_new();
 	sigemptyset(&signals);
@@ -294,7 +294,7 @@ static int run_it(struct one_run *r, struct err *e)
 int cmd_run(int argc, char **argv)
 {
 	struct one_run r = {
-		.prepared = {.start_fd = -1, .state_fd = -1},
+		.prepared = {.start_fd = -1, .artifacts_fd = -1},
 		.launcher = {.pid_fd = -1, .socket_fd = -1},
 	};
 	struct err e = {0};

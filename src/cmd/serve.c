@@ -172,7 +172,7 @@ static int supervise(struct supervisor *s, struct err *e)
 	listen_fd = http_listen(set->listen, (unsigned)set->port, e);
 	if (listen_fd < 0)
 		return -1;
-	if (prepare(&s->prepared, (unsigned)set->max_concurrent, e) < 0)
+	if (prepare(&s->prepared, (unsigned)set->max_concurrent, true, e) < 0)
 		return -1;
 	s->loop = loop_new();
 	sigemptyset(&signals);
@@ -208,7 +208,7 @@ int cmd_serve(int argc, char **argv)
 {
 	static const char *const own_flags[] = {"--help", NULL};
 	struct supervisor s = {
-		.prepared = {.start_fd = -1, .state_fd = -1},
+		.prepared = {.start_fd = -1, .artifacts_fd = -1},
 		.launcher = {.pid_fd = -1, .socket_fd = -1},
 		.server_pid_fd = -1,
 		.control_fd = -1,

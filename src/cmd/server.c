@@ -78,8 +78,8 @@ static int open_artifacts(struct prepared *p)
 			snprintf(p->state_note, sizeof(p->state_note),
 				 "SANDBOX_ARTIFACT_DIR cannot be opened: %s",
 				 strerror(errno));
-	} else if (p->state_fd >= 0) {
-		fd = fs_make_path(p->state_fd, "artifacts/executions", 0700);
+	} else if (p->artifacts_fd >= 0) {
+		fd = fs_make_path(p->artifacts_fd, "executions", 0700);
 		if (fd < 0)
 			snprintf(p->state_note, sizeof(p->state_note),
 				 "the state directory is not writable: %s",

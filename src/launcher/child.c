@@ -121,7 +121,7 @@ static uint64_t child_now_ns(void)
  * server */
 static bool child_fault(const struct child *c, int step)
 {
-	return c->plan.canary == CANARY_NONE && c->setup->test_fault[0] &&
+	return c->plan.errand == ERRAND_NONE && c->setup->test_fault[0] &&
 	       strcmp(c->setup->test_fault, steps[step].name) == 0;
 }
 #else

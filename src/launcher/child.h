@@ -31,8 +31,6 @@ struct abilities {
 #define CHILD_UID 1000
 #define CHILD_WORDS 32 /* of a row's own argv and environment */
 
-enum canary { CANARY_NONE, CANARY_LOOK, CANARY_MEMORY, CANARY_CPU };
-
 enum child_news_type {
 	NEWS_PLACES = 1, /* fds: /work, and /proc when memory is polled */
 	NEWS_STARTED,    /* execve worked */

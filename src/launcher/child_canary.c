@@ -21,7 +21,7 @@ const char *const child_ns_names[NS_COUNT] = {"user", "mnt", "pid",   "net",
 					      "ipc",  "uts", "cgroup"};
 
 #define CANARY_FORKS 64
-#define CANARY_CPU_NS 15000000
+#define CANARY_CPU_NS 4000000
 #define CANARY_MEMORY_BYTES (256u << 20)
 
 static int32_t child_open_err(const char *path, int flags)
@@ -169,10 +169,10 @@ static _Noreturn void child_eat_cpu(void)
 
 _Noreturn void child_canary(const struct child *c)
 {
-	switch (c->plan.canary) {
-	case CANARY_MEMORY:
+	switch (c->plan.errand) {
+	case ERRAND_MEMORY:
 		child_eat_memory();
-	case CANARY_CPU:
+	case ERRAND_CPU:
 		child_eat_cpu();
 	default:
 		child_look(c);

@@ -175,7 +175,7 @@ int child_inputs(struct child *c)
 		return child_bad();
 	if (mkdirat(c->work_fd, c->setup->output_dir, 0755) < 0)
 		return -1;
-	if (c->plan.canary != CANARY_NONE)
+	if (c->plan.errand != ERRAND_NONE)
 		return 0;
 	if (fstat(c->input_fd, &st) < 0)
 		return -1;

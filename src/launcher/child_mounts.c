@@ -157,8 +157,8 @@ int child_go_cache(struct child *c)
 	char path[] = "/work/cache/00";
 	int i;
 
-	if (!c->row->go_cache)
-		return 0;
+	if (!c->row->go_cache || c->plan.errand == ERRAND_SEED)
+		return 0; /* the seeding slot has the seed itself there, writable */
 	if (!c->abilities.overlay || !c->abilities.go_seed)
 		return mount("/work/cache", "/go-cache", NULL, MS_BIND, NULL);
 	for (i = 0; i < 256; i++) {

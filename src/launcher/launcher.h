@@ -9,6 +9,7 @@
  *	worker.c    lives in the slot, clones runs
  *	child*.c    the run's own side, up to execve
  *	watch.c     waits and judges
+ *	seed.c      fills the compile cache in the background
  *	probe.c     what this host allows, found by doing
  *
  * One thread, one loop. The launcher reads no client bytes: code and files pass by as a
@@ -77,8 +78,9 @@ struct slot {
 	int worker_pid_fd;
 	int worker_fd;
 	int oom_fd;
-	unsigned failures; /* builds that failed in a row */
-	bool condemned;    /* to be rebuilt when its run is over */
+	const char *seed_dir; /* only the slot that fills the compile cache: where */
+	unsigned failures;    /* builds that failed in a row */
+	bool condemned;       /* to be rebuilt when its run is over */
 	struct loop_timer retry;
 	struct run run;
 };
@@ -111,6 +113,7 @@ struct launcher {
 	struct report report;
 	struct probe *probe; /* NULL when the start-up canaries are over */
 	struct slot *slots;
+	struct slot *seeder; /* not one of them; NULL: nothing to fill */
 	unsigned slot_count;
 	struct waiting *waiting;
 	unsigned waiting_count;
@@ -126,6 +129,8 @@ void launcher_next_waiting(struct launcher *l); /* a slot became free */
 
 /* --- slot.c */
 int slots_make(struct launcher *l);
+void slot_init(struct slot *s, struct launcher *l, unsigned n);
+void slot_unbuild(struct slot *s);   /* its worker killed, its cgroup removed */
 void slots_done(struct launcher *l); /* everything in them killed and reaped */
 void slot_build(struct slot *s);     /* asynchronous: ends in slot_ready or another try */
 void slot_reset(
@@ -133,6 +138,12 @@ void slot_reset(
 struct slot *slot_free_one(struct launcher *l);
 void slot_start_run(struct slot *s, const struct message *m, int input_fd,
 		    uint64_t arrived_ns);
+
+/* --- seed.c */
+void seed_start(struct launcher *
+			l); /* when the probe is over; fills a compile cache if need be */
+void seed_slot_ready(struct launcher *l);
+void seed_over(struct launcher *l, bool complete);
 
 /* --- watch.c */
 void run_clear(struct run *r);

@@ -76,7 +76,7 @@ static bool plan_ok(const struct setup *setup, const struct plan *p)
 {
 	const struct limits *most, *l = &p->limits;
 
-	if (p->row >= setup->rows || p->canary != CANARY_NONE)
+	if (p->row >= setup->rows || p->errand != ERRAND_NONE)
 		return false;
 	most = &setup->row[p->row].ceiling;
 	return p->input_bytes > 0 && p->input_bytes <= INPUT_MOST_BYTES &&

@@ -25,7 +25,7 @@
 #define MS 1000000ull
 
 struct probe {
-	enum canary stage;
+	enum errand stage;
 	struct probe_facts facts;
 };
 
@@ -58,6 +58,7 @@ static void end_probe(struct launcher *l)
 		if (l->slots[i].state == SLOT_EMPTY)
 			slot_build(&l->slots[i]);
 	}
+	seed_start(l);
 }
 
 static void conclude(struct launcher *l)
@@ -128,13 +129,13 @@ void probe_slot_ready(struct launcher *l)
 	struct plan *p = &m.plan;
 	unsigned i;
 
-	p->canary = l->probe->stage;
+	p->errand = l->probe->stage;
 	p->limits = (struct limits){.wall_ms = 5000,
 				    .cpu_ms = 5000,
 				    .memory_mb = 64,
 				    .pids = 8,
 				    .disk_mb = 4};
-	if (p->canary == CANARY_MEMORY)
+	if (p->errand == ERRAND_MEMORY)
 		p->limits.memory_mb = 24;
 	for (i = 0; i < l->setup->rows; i++) {
 		if (l->setup->row[i].go_cache)
@@ -155,7 +156,7 @@ static int read_seen(struct launcher *l, const struct run *r)
 	return 0;
 }
 
-static void next_stage(struct launcher *l, enum canary stage)
+static void next_stage(struct launcher *l, enum errand stage)
 {
 	l->probe->stage = stage;
 	slot_reset(
@@ -177,19 +178,19 @@ void probe_run_over(struct launcher *l, const struct run *r, const char *failed_
 		return;
 	}
 	switch (l->probe->stage) {
-	case CANARY_LOOK:
+	case ERRAND_LOOK:
 		if (read_seen(l, r) < 0) {
 			give_up(l, "canary", EIO);
 			return;
 		}
 		if (l->cgroups.kind != CGROUP_NONE) {
-			next_stage(l, CANARY_MEMORY);
+			next_stage(l, ERRAND_MEMORY);
 			return;
 		}
 		break;
-	case CANARY_MEMORY:
+	case ERRAND_MEMORY:
 		f->memory_stopped = cgroup_oom_seen(&l->slots[0].cgroup);
-		next_stage(l, CANARY_CPU);
+		next_stage(l, ERRAND_CPU);
 		return;
 	default:
 		f->throttled = cgroup_throttled(&l->slots[0].cgroup);
@@ -206,7 +207,7 @@ void probe_start(struct launcher *l)
 	struct stat st;
 
 	l->probe = mem_zero(sizeof(*l->probe));
-	l->probe->stage = CANARY_LOOK;
+	l->probe->stage = ERRAND_LOOK;
 	l->abilities = (struct abilities){
 		.pivot = true,
 		.private_proc = true,

@@ -24,6 +24,7 @@
 #include "launcher/launcher.h"
 #include "launcher/worker.h"
 
+#define CANARY_CPU_MILLI 20 /* half of what its canary uses, in every period */
 #define RETRY_FIRST_MS 50
 #define RETRY_MOST_MS 5000
 
@@ -57,7 +58,7 @@ static void drop_worker(struct slot *s)
 	s->worker = 0;
 }
 
-static void unbuild(struct slot *s)
+void slot_unbuild(struct slot *s)
 {
 	drop_worker(s);
 	if (cgroup_slot_remove(&s->cgroup) < 0)
@@ -78,9 +79,14 @@ static void build_failed(struct slot *s, const char *step, int num)
 	uint64_t wait_ms = RETRY_FIRST_MS;
 	unsigned i;
 
-	unbuild(s);
+	slot_unbuild(s);
 	if (l->probe) {
 		probe_slot_failed(l, step, num);
+		return;
+	}
+	if (s->seed_dir) {
+		log_warn("seed.failed", "step=%s error=\"%s\"", step, strerror(num));
+		seed_over(l, false);
 		return;
 	}
 	for (i = 0; i < s->failures && wait_ms < RETRY_MOST_MS; i++)
@@ -103,6 +109,8 @@ static void on_built(struct slot *s, const struct worker_answer *a)
 	s->failures = 0;
 	if (s->launcher->probe)
 		probe_slot_ready(s->launcher);
+	else if (s->seed_dir)
+		seed_slot_ready(s->launcher);
 	else
 		launcher_next_waiting(s->launcher);
 }
@@ -119,8 +127,8 @@ static void on_cloned(struct slot *s, const struct worker_answer *a, int *fds,
 	}
 	r->pid = a->pid;
 	r->pid_fd = take_fd(&fds[0]);
-	if (r->plan.canary != CANARY_NONE)
-		r->canary_fd = take_fd(&fds[2]);
+	if (r->plan.errand != ERRAND_NONE)
+		r->canary_fd = take_fd(&fds[2]); /* open, so that it can be written to */
 	else
 		launcher_send(s->launcher, &m, fds + 1);
 	run_watch(r);
@@ -220,7 +228,7 @@ void slot_reset(struct slot *s)
 		s->condemned = true;
 	if (s->condemned) {
 		log_info("slot.rebuild", "slot=%u", s->n);
-		unbuild(s);
+		slot_unbuild(s);
 		slot_build(s);
 		return;
 	}
@@ -238,7 +246,11 @@ void slots_done(struct launcher *l)
 
 		run_end(&s->run);
 		if (s->state != SLOT_EMPTY)
-			unbuild(s);
+			slot_unbuild(s);
+	}
+	if (l->seeder) {
+		run_end(&l->seeder->run);
+		slot_unbuild(l->seeder);
 	}
 }
 
@@ -259,7 +271,7 @@ static int begin_cgroup(struct slot *s, const struct plan *p, struct err *e)
 	struct cgroup_limits want = {
 		.memory_bytes = (uint64_t)l->memory_mb << 20,
 		.pids = l->pids,
-		.cpu_milli = p->canary == CANARY_CPU ? 100
+		.cpu_milli = p->errand == ERRAND_CPU ? CANARY_CPU_MILLI
 						     : s->launcher->setup->cpu_milli,
 	};
 
@@ -303,26 +315,28 @@ void slot_start_run(struct slot *s, const struct message *m, int input_fd,
 	close(pair[1]);
 }
 
+void slot_init(struct slot *s, struct launcher *l, unsigned n)
+{
+	s->launcher = l;
+	s->n = n;
+	s->uid = l->own_user_ns ? getuid() : l->setup->uid_base + n;
+	s->gid = l->own_user_ns ? getgid() : l->setup->uid_base + n;
+	s->worker_fd = s->worker_pid_fd = s->oom_fd = -1;
+	s->run.slot = s;
+	s->run.pid_fd = s->run.news_fd = s->run.work_fd = s->run.proc_fd = -1;
+	s->run.canary_fd = s->run.collector_fd = s->run.files_fd = -1;
+}
+
 int slots_make(struct launcher *l)
 {
-	const struct setup *setup = l->setup;
 	unsigned i;
 
-	l->slot_count = setup->slots;
+	l->slot_count = l->setup->slots;
 	l->slots = mem_array(l->slot_count, sizeof(*l->slots));
 	l->waiting = mem_array(l->slot_count, sizeof(*l->waiting));
 	for (i = 0; i < l->slot_count; i++) {
-		struct slot *s = &l->slots[i];
-
-		s->launcher = l;
-		s->n = i;
-		s->uid = l->own_user_ns ? getuid() : setup->uid_base + i;
-		s->gid = l->own_user_ns ? getgid() : setup->uid_base + i;
-		s->worker_fd = s->worker_pid_fd = s->oom_fd = -1;
-		s->run.slot = s;
-		s->run.pid_fd = s->run.news_fd = s->run.work_fd = s->run.proc_fd = -1;
-		s->run.canary_fd = s->run.collector_fd = s->run.files_fd = -1;
-		if (s->uid == 0) {
+		slot_init(&l->slots[i], l, i);
+		if (l->slots[i].uid == 0) {
 			errno = EPERM; /* code never runs as host root */
 			return -1;
 		}

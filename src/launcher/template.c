@@ -25,7 +25,7 @@ struct template
 {
 	const struct setup *setup;
 	const struct abilities *abilities;
-	int proc_fd;
+	const char *seed_dir;
 	int root_fd; /* the new root */
 };
 
@@ -118,6 +118,9 @@ static int make_binds(struct template *t)
 		if (bind_tree(t->setup->bind[i].path, t->setup->bind[i].path, plain) < 0)
 			return -1;
 	}
+	if (t->seed_dir)
+		return bind_tree(t->seed_dir, "/go-cache",
+				 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	if (t->abilities->go_seed)
 		return bind_tree(t->setup->go_seed_dir, "/go-seed", plain);
 	return 0;
@@ -259,10 +262,10 @@ static const struct {
 	{make_read_only, "slot_read_only"},
 };
 
-int template_build(const struct setup *setup, const struct abilities *a, int proc_fd,
-		   const char **out_step)
+int template_build(const struct setup *setup, const struct abilities *a,
+		   const char *seed_dir, const char **out_step)
 {
-	struct template t = {setup, a, proc_fd, -1};
+	struct template t = {setup, a, seed_dir, -1};
 	mode_t mask = umask(0022);
 	unsigned i;
 	int r = 0;

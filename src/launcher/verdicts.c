@@ -110,7 +110,7 @@ static void look_limits(const struct launcher *l, const struct probe_facts *f,
 			 f->memory_stopped ? "stopped" : "not stopped");
 		cpu->active = f->throttled > 0;
 		EVIDENCE(cpu,
-			 "quota 0.1 CPU: a spinning program was throttled %llu times",
+			 "quota 0.02 CPU: a spinning program was throttled %llu times",
 			 (unsigned long long)f->throttled);
 		return;
 	}

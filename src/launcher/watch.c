@@ -109,7 +109,12 @@ static void failed(struct run *r, const char *step, int num)
 	char copy[32];
 
 	snprintf(copy, sizeof(copy), "%s", step);
-	if (r->plan.canary != CANARY_NONE) {
+	if (r->plan.errand == ERRAND_SEED) {
+		log_warn("seed.failed", "step=%s error=\"%s\"", copy, strerror(num));
+		seed_over(l, false);
+		return;
+	}
+	if (r->plan.errand != ERRAND_NONE) {
 		probe_run_over(l, r, copy, num);
 		return;
 	}
@@ -143,7 +148,7 @@ static void on_news(void *arg, uint32_t events)
 			r->started = true;
 			r->started_ns = n.at_ns;
 			m.setup_us = (n.at_ns - r->arrived_ns) / 1000;
-			if (r->plan.canary == CANARY_NONE)
+			if (r->plan.errand == ERRAND_NONE)
 				launcher_send(r->slot->launcher, &m, NULL);
 			loop_timer_at(r->slot->launcher->loop, &r->timer, 0);
 		} else if (n.type == NEWS_EXITED && !r->exited) {
@@ -366,7 +371,7 @@ static void over(struct run *r)
 
 	if (r->failed.step >= 0) {
 		failed(r, child_step_name(r->failed.step), r->failed.num);
-	} else if (r->plan.canary != CANARY_NONE) {
+	} else if (r->plan.errand != ERRAND_NONE) {
 		probe_run_over(l, r, NULL,
 			       0); /* it never calls execve, so it never starts */
 	} else if (!r->started) {

@@ -192,7 +192,7 @@ _Noreturn void worker_main(const struct slot *s, int socket_fd)
 		answer(&w, "slot_cgroup", errno);
 		_exit(1);
 	}
-	if (template_build(l->setup, &l->abilities, l->proc_fd, &step) < 0) {
+	if (template_build(l->setup, &l->abilities, s->seed_dir, &step) < 0) {
 		answer(&w, step, errno);
 		_exit(1);
 	}

@@ -30,10 +30,13 @@ struct worker_answer {
 /* in a new process, forked by the launcher with all its rights; never returns */
 _Noreturn void worker_main(const struct slot *s, int socket_fd);
 
-/* template.c: 0, or -1 with errno and the step's name */
+/*
+ * template.c: 0, or -1 with errno and the step's name. seed_dir: a compile cache to be
+ * filled, bound writable; NULL for every slot but one.
+ */
 struct abilities;
 struct setup;
-int template_build(const struct setup *setup, const struct abilities *a, int proc_fd,
-		   const char **out_step);
+int template_build(const struct setup *setup, const struct abilities *a,
+		   const char *seed_dir, const char **out_step);
 
 #endif

@@ -21,10 +21,18 @@ struct limits {
 	uint32_t output_kb; /* per stream; the server's own, the launcher ignores it */
 };
 
+enum errand {
+	ERRAND_NONE,   /* somebody's program */
+	ERRAND_LOOK,   /* canaries: what a program finds out about its sandbox, */
+	ERRAND_MEMORY, /* whether the memory limit */
+	ERRAND_CPU,    /* and the CPU quota hold */
+	ERRAND_SEED,   /* fill the compile cache that later runs start from */
+};
+
 struct plan {
-	uint32_t row; /* of struct setup */
-	/* not 0: the canary instead of a program; the launcher's own runs only */
-	uint32_t canary;
+	uint32_t row;    /* of struct setup */
+	uint32_t errand; /* enum errand; not 0: one of the launcher's own, never the
+			    server's */
 	struct limits limits;
 	uint64_t input_bytes; /* size of the input memfd */
 };

@@ -68,7 +68,9 @@ struct setup {
 	uint64_t max_files_bytes;
 	uid_t uid_base; /* slot n is uid_base + n; 0: a plain user, one uid for all */
 	char output_dir[64];
-	char go_seed_dir[SETUP_PATH]; /* "": no compile cache */
+	char go_seed_dir[SETUP_PATH]; /* compile cache to start from, once it is there;
+					 "": none */
+	uint32_t go_seed_build;       /* 1: make it in the background when it is not */
 	char test_fault[32];          /* test builds: the child step that must fail */
 	struct setup_row row[SETUP_ROWS];
 	struct setup_bind bind[SETUP_BINDS];

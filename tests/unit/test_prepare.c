@@ -115,7 +115,7 @@ TEST(the_input_has_everything_in_its_order_and_is_sealed)
 	CHECK(jobs_submit(f.jobs, 1, &r, false, &f.err) == 0);
 	CHECK(!r.code.bytes && !r.files); /* taken over */
 	CHECK(message_receive(f.peer_fd, &m, fds) == 1 && m.type == MSG_RUN);
-	CHECK(m.plan.row == 5 && m.plan.canary == 0 && m.plan.limits.pids == 64);
+	CHECK(m.plan.row == 5 && m.plan.errand == 0 && m.plan.limits.pids == 64);
 	CHECK(fstat(fds[0], &st) == 0 && (uint64_t)st.st_size == m.plan.input_bytes);
 	CHECK((fcntl(fds[0], F_GET_SEALS) &
 	       (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW)) ==

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * seed.c - fills the compile cache in the background
+ *
+ * Runs in: the launcher, after the probe, when a row wants a compile cache and none is
+ * complete. `go build std` runs in a sandbox like any program, in a slot of its own whose
+ * /go-cache is the seed's directory. Requests are served meanwhile without it; when it is
+ * complete it gets its name, and the slots are rebuilt with it below every run's private
+ * layer.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "launcher/launcher.h"
+
+#define SEED_WALL_MS 1800000u
+
+static int seed_row(const struct setup *setup)
+{
+	unsigned i;
+
+	for (i = 0; i < setup->rows; i++) {
+		if (setup->row[i].go_cache)
+			return (int)i;
+	}
+	return -1;
+}
+
+/* an empty directory that the seeding slot may write */
+static int make_directory(const char *path, uid_t uid, gid_t gid)
+{
+	if (fs_remove_tree(AT_FDCWD, path) < 0 && errno != ENOENT)
+		return -1;
+	if (mkdir(path, 0755) < 0 || chmod(path, 0755) < 0)
+		return -1;
+	return chown(path, uid, gid);
+}
+
+void seed_start(struct launcher *l)
+{
+	struct slot *s;
+	char *dir;
+
+	if (!l->setup->go_seed_build || l->abilities.go_seed || !l->abilities.overlay ||
+	    seed_row(l->setup) < 0)
+		return;
+	l->seeder = s = mem_zero(sizeof(*s));
+	slot_init(s, l, l->slot_count);
+	dir = mem_printf("%s.new", l->setup->go_seed_dir);
+	s->seed_dir = dir;
+	if (make_directory(dir, s->uid, s->gid) < 0) {
+		log_warn("seed.failed", "step=directory error=\"%s\"", strerror(errno));
+		seed_over(l, false);
+		return;
+	}
+	log_info("seed.start", "directory=%s", dir);
+	slot_build(s);
+}
+
+void seed_slot_ready(struct launcher *l)
+{
+	struct message m = {.type = MSG_RUN};
+
+	m.plan.row = (uint32_t)seed_row(l->setup);
+	m.plan.errand = ERRAND_SEED;
+	m.plan.limits = l->setup->row[m.plan.row].ceiling;
+	m.plan.limits.wall_ms = SEED_WALL_MS;
+	m.plan.limits.cpu_ms = SEED_WALL_MS;
+	slot_start_run(l->seeder, &m, l->proc_fd, loop_now_ns());
+}
+
+/* every slot is built again, the busy ones when their run is over */
+static void rebuild_slots(struct launcher *l)
+{
+	unsigned i;
+
+	for (i = 0; i < l->slot_count; i++) {
+		l->slots[i].condemned = true;
+		if (l->slots[i].state == SLOT_FREE)
+			slot_reset(&l->slots[i]);
+	}
+}
+
+void seed_over(struct launcher *l, bool complete)
+{
+	struct slot *s = l->seeder;
+
+	l->seeder = NULL;
+	run_clear(&s->run);
+	if (s->state != SLOT_EMPTY)
+		slot_unbuild(s);
+	if (complete && rename(s->seed_dir, l->setup->go_seed_dir) < 0) {
+		log_warn("seed.failed", "step=rename error=\"%s\"", strerror(errno));
+		complete = false;
+	}
+	if (complete) {
+		log_info("seed.done", "directory=%s", l->setup->go_seed_dir);
+		l->abilities.go_seed = true;
+		rebuild_slots(l);
+	} else {
+		log_warn("seed.none", "effect=\"every go run compiles what it imports\"");
+	}
+	free((char *)s->seed_dir);
+	free(s);
+}
