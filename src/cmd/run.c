@@ -245,7 +245,6 @@ static void on_signal(void *arg, int signo)
 	loop_stop(r->loop); /* the launcher and the run go with us */
 }
 
-/* the output passes through whole: the cap is for answers, not for a terminal */
 static int fill_request(struct one_run *r, struct err *e)
 {
 	const struct settings *s = &r->prepared.settings;
@@ -262,8 +261,7 @@ static int fill_request(struct one_run *r, struct err *e)
 	q->env = mem_array(1, sizeof(char *));
 	wanted.wall_ms = (uint32_t)(r->timeout_sec * 1000 + 0.5);
 	job_limits(s, q->mode, &wanted, &q->limits);
-	if (!r->json)
-		q->limits.output_kb = UINT32_MAX >> 10;
+	q->pass_through = !r->json;
 	return 0;
 }
 

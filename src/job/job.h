@@ -48,6 +48,7 @@ struct run_request {
 	char **args;          /* NULL-terminated */
 	char **env;           /* "NAME=value", NULL-terminated */
 	struct limits limits; /* clamped by api/request.c through job_limits() */
+	bool pass_through; /* live output as it comes, uncut and not kept */
 	char request_id[64];
 	char traceparent[64]; /* "" when there is none */
 };

@@ -42,6 +42,16 @@ static void give_live(struct job_pipe *p, size_t end)
 				      p->capture->kept.bytes + from, end - from);
 }
 
+/* nothing is kept, cut or checked: for somebody who reads along and wants the bytes */
+static void pass_on(struct job_pipe *p, const char *bytes, size_t len)
+{
+	const struct job_observer *o = &p->job->jobs->observer;
+
+	p->capture->seen_bytes += len;
+	if (!p->job->forgotten)
+		o->on_output(o->arg, p->job->who, p->stream, bytes, len);
+}
+
 static void read_some(struct job_pipe *p, size_t budget)
 {
 	static char chunk[64 * 1024]; /* one thread, one loop */
@@ -57,7 +67,10 @@ static void read_some(struct job_pipe *p, size_t budget)
 			close_pipe(p);
 			break;
 		}
-		capture_add(p->capture, chunk, (size_t)n);
+		if (p->job->request.pass_through)
+			pass_on(p, chunk, (size_t)n);
+		else
+			capture_add(p->capture, chunk, (size_t)n);
 		budget -= (size_t)n;
 	}
 }
