@@ -29,6 +29,7 @@
 #include "base/sys.h"
 #include "cmd/cmd.h"
 #include "config/filter.h"
+#include "config/policy.h"
 
 #define REPORT_WAIT_MS 30000
 #define END_WAIT_MS 2000
@@ -59,6 +60,7 @@ static int fill_setup(struct prepared *p, unsigned slots, struct err *e)
 #endif
 	if (modes_find(&p->modes, s, setup, e) < 0)
 		return -1;
+	policy_set_dir(s->policy_dir);
 	return filters_compile(setup, e);
 }
 
