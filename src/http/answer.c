@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <mongoose.h>
 
@@ -137,21 +138,35 @@ int answer_add(struct conn *k, const void *bytes, size_t len)
 	return -1;
 }
 
+const char *answer_date(char out[DATE_ROOM])
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (!gmtime_r(&now, &tm) ||
+	    !strftime(out, DATE_ROOM, "%a, %d %b %Y %H:%M:%S GMT", &tm))
+		out[0] = 0;
+	return out;
+}
+
 static int put_head(struct conn *k, int status, const char *extra, size_t body_len)
 {
 	bool close = k->close_after || k->h->draining;
+	char date[DATE_ROOM];
 
 	buf_init(&k->out, ANSWER_CAP_BYTES);
 	return buf_printf(&k->out,
 			  "HTTP/1.1 %d %s\r\n"
+			  "Date: %s\r\n"
 			  "Content-Type: application/json\r\n"
 			  "Content-Length: %zu\r\n"
 			  "Cache-Control: no-store\r\n"
 			  "X-Content-Type-Options: nosniff\r\n"
 			  "X-Request-Id: %s\r\n"
 			  "%s%s\r\n",
-			  status, phrase_of(status), body_len, k->request_id,
-			  close ? "Connection: close\r\n" : "", extra ? extra : "");
+			  status, phrase_of(status), answer_date(date), body_len,
+			  k->request_id, close ? "Connection: close\r\n" : "",
+			  extra ? extra : "");
 }
 
 void answer_json(struct conn *k, int status, const char *extra, struct buf *body)

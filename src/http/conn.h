@@ -44,6 +44,7 @@ enum {
 	UNSENT_LOW_BYTES = 64 * 1024,   /* ... until it is below this */
 	ANSWER_CAP_BYTES = 256 << 20,
 	WAITING_LISTS = 64,
+	DATE_ROOM = 32,
 };
 
 enum conn_state {
@@ -135,6 +136,7 @@ void answer_flush(struct conn *k);
 void answer_forget(struct conn *k); /* drops what is unsent */
 /* bytes of a stream; -1: no memory, and the connection ends */
 int answer_add(struct conn *k, const void *bytes, size_t len);
+const char *answer_date(char out[DATE_ROOM]); /* returns out */
 void answer_log(const struct conn *k, int status);
 
 /* on_execute.c, on_health.c */

@@ -43,7 +43,7 @@ enum stream_kind stream_wanted(struct span accept)
 
 static int begin(struct conn *k)
 {
-	char head[512];
+	char head[512], date[DATE_ROOM];
 	int n;
 
 	answer_forget(k);
@@ -52,12 +52,14 @@ static int begin(struct conn *k)
 	k->progress_ns = loop_now_ns();
 	n = snprintf(head, sizeof(head),
 		     "HTTP/1.1 200 OK\r\n"
+		     "Date: %s\r\n"
 		     "Content-Type: %s\r\n"
 		     "Cache-Control: no-store\r\n"
 		     "X-Accel-Buffering: no\r\n"
 		     "X-Content-Type-Options: nosniff\r\n"
 		     "X-Request-Id: %s\r\n"
 		     "%s%s\r\n",
+		     answer_date(date),
 		     k->stream == STREAM_SSE ? "text/event-stream"
 					     : "application/x-ndjson",
 		     k->request_id, k->req.http10 ? "" : "Transfer-Encoding: chunked\r\n",

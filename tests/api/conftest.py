@@ -13,6 +13,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import select
 import shutil
 import signal
@@ -112,6 +113,7 @@ class Raw:
                 return None
         head, rest = self.got.split(b"\r\n\r\n", 1)
         lines = head.decode("latin-1").split("\r\n")
+        assert re.match(r"HTTP/1\.1 \d{3} ", lines[0]), f"no status line: {lines[0]!r}"
         status = int(lines[0].split()[1])
         headers = {}
         for line in lines[1:]:
@@ -241,7 +243,7 @@ def _name(pid):
 class Server:
     """A running server."""
 
-    def __init__(self, env, args=(), mode=None, state_dir=None, ready=True):
+    def __init__(self, env, args=(), mode=None, state_dir=None, ready=True, nofile=None):
         self.mounts_before = _mounts()
         self.cgroups_before = _cgroups()
         self.own_state = state_dir is None
@@ -271,6 +273,9 @@ class Server:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
+            preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, nofile)))
+            if nofile
+            else None,
         )
         threading.Thread(target=self._follow, daemon=True).start()
         try:
@@ -391,7 +396,7 @@ class Server:
         mine = {str(n[0]) for n in self.seen}
         more = {c for c in _cgroups() - self.cgroups_before if mine & set(c.split("."))}
         assert not more, f"cgroups left: {more}"
-        kept = {"artifacts", "layers", "images", "sessions", "cache"}
+        kept = {"artifacts", "layers", "images", "sessions", "go-cache"}
         more = {f for f in os.listdir(self.state_dir) if f.split(".")[0] not in kept}
         assert not more, f"files left in the state directory: {more}"
 
@@ -472,8 +477,8 @@ def start():
     """Makes servers that end with the test: start(mode="python", SANDBOX_QUEUE="1")."""
     running = []
 
-    def one(*args, mode="python", state_dir=None, ready=True, **env):
-        s = Server(env, args, mode, state_dir, ready)
+    def one(*args, mode="python", state_dir=None, ready=True, nofile=None, **env):
+        s = Server(env, args, mode, state_dir, ready, nofile)
         running.append(s)
         return s
 
