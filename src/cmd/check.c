@@ -18,20 +18,11 @@
 
 static const char *const own_flags[] = {"--json", "--help", NULL};
 
-static void print_help(void)
-{
-	struct buf b;
-
-	buf_init(&b, JSON_CAP);
-	settings_help(&b);
-	buf_text(&b);
-	printf("usage: sandbox-server check [OPTIONS] [--json]\n\n"
-	       "Prints every isolation layer: is it active, what a canary run inside a real\n"
-	       "sandbox saw, and for a missing one the reason and a fix. Exit 0: the minimum\n"
-	       "(SANDBOX_MIN_ISOLATION) holds; 1: it does not.\n\noptions:\n%s",
-	       b.bytes ? b.bytes : "");
-	buf_done(&b);
-}
+static const char usage[] =
+	"usage: sandbox-server check [SETTINGS] [--json]\n\n"
+	"Prints every isolation layer: is it active, what a canary run inside a\n"
+	"real sandbox saw, and for a missing one the reason and a fix.\n"
+	"Exit 0: the minimum (SANDBOX_MIN_ISOLATION) holds; 1: it does not.\n";
 
 static void print_table(const struct report *r, uint32_t min_level)
 {
@@ -85,7 +76,7 @@ int cmd_check(int argc, char **argv)
 	used = settings_load(&p.settings, argc, argv, own_flags, &e);
 	for (; used >= 0 && used < argc; used++) {
 		if (strcmp(argv[used], "--help") == 0) {
-			print_help();
+			print_usage(usage);
 			return 0;
 		}
 		if (strcmp(argv[used], "--json") != 0) {

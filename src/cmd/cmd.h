@@ -58,6 +58,9 @@ void explain_level(const struct report *r, uint32_t min_level);
 /* cmd/server.c: does not return before the end; the exit status */
 int server_main(struct prepared *p, int listen_fd, int control_fd, int launcher_fd);
 
+/* help.c: a command's own text, then the settings */
+void print_usage(const char *text);
+
 int cmd_serve(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_check(int argc, char **argv);

@@ -38,7 +38,7 @@ int cmd_launcher(int argc, char **argv)
 	start = argc == 0 ? map_start(3) : NULL;
 	if (!start) {
 		fprintf(stderr,
-			"sandbox-server: 'launcher' is started by 'serve', not by hand\n");
+			"sandbox-server: 'launcher' is not for people: use 'serve'\n");
 		return 2;
 	}
 	close(3);

@@ -43,25 +43,15 @@ struct one_run {
 	int status;
 };
 
-static void print_help(void)
-{
-	struct buf b;
-
-	buf_init(&b, 64u << 10);
-	settings_help(&b);
-	buf_text(&b);
-	printf("usage: sandbox-server run [--mode M] [--timeout S] [--file NAME=PATH]...\n"
-	       "                          [--stdin] [--json] SCRIPT|- [ARGUMENT]...\n\n"
-	       "Runs one program in a sandbox and exits with its code; 124: timeout, 125: the\n"
-	       "sandbox failed. '-' reads the program from standard input.\n\n"
-	       "  --timeout S       seconds, 0.5 too\n"
-	       "  --file NAME=PATH  put the file PATH into the working directory as NAME\n"
-	       "  --stdin           standard input is the program's\n"
-	       "  --json            print the result as one JSON object instead of the output\n\n"
-	       "settings:\n%s",
-	       b.bytes ? b.bytes : "");
-	buf_done(&b);
-}
+static const char usage[] =
+	"usage: sandbox-server run [--mode M] [--timeout S] [--file NAME=PATH]...\n"
+	"                          [--stdin] [--json] SCRIPT|- [ARGUMENT]...\n\n"
+	"Runs one program in a sandbox and exits with its code; 124: timeout,\n"
+	"125: the sandbox failed. '-' reads the program from standard input.\n\n"
+	"  --timeout S       seconds, 0.5 too\n"
+	"  --file NAME=PATH  put the file PATH into the working directory as NAME\n"
+	"  --stdin           standard input is the program's\n"
+	"  --json            print the result as one JSON object, not the output\n";
 
 static int read_all(int fd, const char *name, struct buf *out, struct err *e)
 {
@@ -155,7 +145,7 @@ static int read_arguments(struct one_run *r, int argc, char **argv, struct err *
 
 	for (at = 0; at < argc && argv[at][0] == '-' && argv[at][1] == '-'; at++) {
 		if (strcmp(argv[at], "--help") == 0) {
-			print_help();
+			print_usage(usage);
 			exit(0);
 		}
 		own = own_option(r, argc, argv, &at, e);
@@ -295,9 +285,10 @@ int cmd_run(int argc, char **argv)
 		.prepared = {.start_fd = -1, .artifacts_fd = -1},
 		.launcher = {.pid_fd = -1, .socket_fd = -1},
 	};
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
 	struct err e = {0};
 
-	signal(SIGPIPE, SIG_IGN);
+	sigaction(SIGPIPE, &ignore, NULL);
 	if (read_arguments(&r, argc, argv, &e) < 0) {
 		fprintf(stderr, "sandbox-server: %s\n", e.text);
 		r.status = EXIT_SANDBOX;

@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/defer.h"
 #include "base/err.h"
 #include "base/fdpass.h"
@@ -26,7 +25,6 @@
 #include "cmd/cmd.h"
 #include "http/server.h"
 
-#define HELP_CAP (64u << 10)
 #define RESTART_FIRST_MS 10
 #define RESTART_MOST_MS 5000
 #define STEADY_NS 10000000000ull /* a launcher that lived this long was fine */
@@ -189,20 +187,9 @@ static int supervise(struct supervisor *s, struct err *e)
 	return 0;
 }
 
-static void print_help(void)
-{
-	struct buf b;
-
-	buf_init(&b, HELP_CAP);
-	settings_help(&b);
-	buf_text(&b);
-	printf("usage: sandbox-server [serve] [OPTIONS]\n\n"
-	       "Serves POST /execute, GET /health, /healthz, /readyz and /isolation.\n"
-	       "Each option is also an environment variable: --max-concurrent is\n"
-	       "SANDBOX_MAX_CONCURRENT.\n\noptions:\n%s",
-	       b.bytes ? b.bytes : "");
-	buf_done(&b);
-}
+static const char usage[] =
+	"usage: sandbox-server [serve] [SETTINGS]\n\n"
+	"Serves POST /execute, GET /health, /healthz, /readyz and /isolation.\n";
 
 int cmd_serve(int argc, char **argv)
 {
@@ -219,7 +206,7 @@ int cmd_serve(int argc, char **argv)
 	used = settings_load(&s.prepared.settings, argc, argv, own_flags, &e);
 	if (used >= 0 && used < argc) {
 		if (strcmp(argv[used], "--help") == 0) {
-			print_help();
+			print_usage(usage);
 			return 0;
 		}
 		used = err_bad(&e, "unknown argument '%s' (try --help)", argv[used]);

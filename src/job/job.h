@@ -48,7 +48,7 @@ struct run_request {
 	char **args;          /* NULL-terminated */
 	char **env;           /* "NAME=value", NULL-terminated */
 	struct limits limits; /* clamped by api/request.c through job_limits() */
-	bool pass_through; /* live output as it comes, uncut and not kept */
+	bool pass_through;    /* live output as it comes, uncut and not kept */
 	char request_id[64];
 	char traceparent[64]; /* "" when there is none */
 };
@@ -131,7 +131,8 @@ void job_limits(const struct settings *s, const struct mode *m,
 		const struct limits *wanted, struct limits *out);
 
 /* called with every report of a launcher, after job's own books are in order */
-void jobs_on_report(struct jobs *j, void (*fn)(void *arg, const struct report *r), void *arg);
+void jobs_on_report(struct jobs *j, void (*fn)(void *arg, const struct report *r),
+		    void *arg);
 unsigned jobs_running(const struct jobs *j); /* running and starting, not queued */
 /* NULL before the launcher's first; the last one known while a launcher is replaced */
 const struct report *jobs_report(const struct jobs *j);

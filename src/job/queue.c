@@ -40,7 +40,8 @@ void jobs_free(struct jobs *j)
 	free(j);
 }
 
-void jobs_on_report(struct jobs *j, void (*fn)(void *arg, const struct report *r), void *arg)
+void jobs_on_report(struct jobs *j, void (*fn)(void *arg, const struct report *r),
+		    void *arg)
 {
 	j->on_report = fn;
 	j->on_report_arg = arg;

@@ -167,9 +167,9 @@ int child_go_cache(struct child *c)
 		if (mkdir(path, 0755) < 0)
 			return -1;
 	}
-	return mount(
-		"overlay", "/go-cache", "overlay", PLAIN,
-		"lowerdir=/go-seed,upperdir=/work/cache,workdir=/work/cache-work,userxattr");
+	return mount("overlay", "/go-cache", "overlay", PLAIN,
+		     "userxattr,lowerdir=/go-seed,upperdir=/work/cache,"
+		     "workdir=/work/cache-work");
 }
 
 int child_places(struct child *c)

@@ -196,7 +196,7 @@ static void no_user_namespace(const struct probe_facts *f, struct report *r)
 		FIX(out, "start it outside the chroot, or in a container");
 	} else if (f->fatal_num == ENOSPC) {
 		REASON(out,
-		       "user namespaces refused: user.max_user_namespaces is used up or 0");
+		       "user namespaces refused: none left (user.max_user_namespaces)");
 		FIX(out, "sysctl -w user.max_user_namespaces=15000");
 	} else {
 		REASON(out, "user namespaces refused: %s", strerror(f->fatal_num));

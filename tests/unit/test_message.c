@@ -194,7 +194,8 @@ static bool report_refused(const struct report *r, size_t len)
 {
 	struct report out = {.slots = 7};
 	int fd = fs_sealed("report", r, len);
-	bool no = message_read_report(fd, &out) == -1 && errno == EPROTO && out.slots == 7;
+	bool no = message_read_report(fd, &out) == -1 && errno == EPROTO &&
+		  out.slots == 7;
 
 	close(fd);
 	return no;
