@@ -26,6 +26,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "base/sys.h"
 #include "cmd/cmd.h"
 #include "config/filter.h"
@@ -64,14 +65,27 @@ static int fill_setup(struct prepared *p, unsigned slots, struct err *e)
 	return filters_compile(setup, e);
 }
 
-/* uids of ours must not be anybody's: an overlap with /etc/subuid would give code
- * another's files */
+/* "name:first:count" of /etc/subuid; false for a line that newuidmap would ignore too */
+static bool subuid_line(char *line, char **name, uint64_t *first, uint64_t *count)
+{
+	char *rest = line;
+
+	*name = strsep(&rest, ":");
+	line[strcspn(line, "\n")] = '\0';
+	if (!rest)
+		return false;
+	rest[strcspn(rest, "\n")] = '\0';
+	return num_u64(strsep(&rest, ":"), first) == 0 && rest &&
+	       num_u64(rest, count) == 0;
+}
+
+/* uids of ours must not be anybody's: an overlap would give code another's files */
 static int check_uids(const struct prepared *p, struct err *e)
 {
-	const unsigned long long first = p->settings.uid_base - 2;
-	const unsigned long long last = p->settings.uid_base + SETUP_SLOTS;
-	unsigned long long start, count;
-	char line[256], name[128];
+	const uint64_t base = p->settings.uid_base, last = base + SETUP_SLOTS;
+	uint64_t first, count;
+	char line[256], *name;
+	bool overlaps = false;
 	FILE *f;
 
 	if (geteuid() != 0)
@@ -79,23 +93,15 @@ static int check_uids(const struct prepared *p, struct err *e)
 	f = fopen("/etc/subuid", "re");
 	if (!f)
 		return 0;
-	while (fgets(line, sizeof(line), f)) {
-		char *colon = strchr(line, ':');
-
-		if (!colon || sscanf(colon, ":%llu:%llu", &start, &count) != 2)
-			continue;
-		snprintf(name, sizeof(name), "%.*s", (int)(colon - line), line);
-		if (start <= last && start + count > first) {
-			fclose(f);
-			return err_ours(
-				e,
-				"SANDBOX_UID_BASE=%llu overlaps the range of '%s' in "
-				"/etc/subuid (%llu-%llu)",
-				first + 2, name, start, start + count - 1);
-		}
-	}
+	while (!overlaps && fgets(line, sizeof(line), f))
+		overlaps = subuid_line(line, &name, &first, &count) && first <= last &&
+			   first + count > base - 2;
 	fclose(f);
-	return 0;
+	if (!overlaps)
+		return 0;
+	return err_ours(e,
+			"SANDBOX_UID_BASE=%llu overlaps the range of '%s' in /etc/subuid",
+			(unsigned long long)base, name);
 }
 
 static char *state_path(const struct settings *s)

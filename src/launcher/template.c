@@ -77,7 +77,7 @@ static int make_place(const char *path, bool directory)
 		errno = ENAMETOOLONG;
 		return -1;
 	}
-	strcpy(name, path + 1);
+	memcpy(name, path + 1, strlen(path)); /* with its NUL */
 	for (slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
 		*slash = '\0';
 		if (mkdir(name, 0755) < 0 && errno != EEXIST)
