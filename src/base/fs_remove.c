@@ -73,22 +73,20 @@ static int keep_name(struct level *lv, const char *name)
 /* Remove one entry if that is possible at once; 1: a directory with something in it. */
 static int remove_entry(struct walk *w, struct level *lv, const char *name, bool is_dir)
 {
-	if (!is_dir && unlinkat(w->fd, name, 0) < 0) {
-		if (errno != EISDIR) {
-			if (errno != ENOENT)
-				note(w, errno);
-			return 0;
-		}
-		is_dir = true;
-	} else if (!is_dir) {
+	if (!is_dir && unlinkat(w->fd, name, 0) == 0) {
 		lv->progress = true;
 		return 0;
 	}
-	if (unlinkat(w->fd, name, AT_REMOVEDIR) == 0)
+	if (!is_dir && errno != EISDIR) {
+		if (errno != ENOENT)
+			note(w, errno);
+		return 0;
+	}
+	if (unlinkat(w->fd, name, AT_REMOVEDIR) == 0) {
 		lv->progress = true;
-	else if (errno != ENOENT)
-		return 1; /* full, or not ours yet: enter() finds out */
-	return 0;
+		return 0;
+	}
+	return errno != ENOENT; /* full, or not ours yet: enter() finds out */
 }
 
 /* Read the directory from its start: files go, subdirectories are listed. */

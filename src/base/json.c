@@ -136,7 +136,7 @@ static int get(const struct json *object, const char *name, JSON_Value_Type type
 int json_get_string(const struct json *object, const char *name, const char **out_text,
 		    size_t *out_len, struct err *e)
 {
-	const struct json *v;
+	const struct json *v = NULL;
 	int there = get(object, name, JSONString, &v, e);
 
 	if (there == JSON_THERE)
@@ -147,7 +147,7 @@ int json_get_string(const struct json *object, const char *name, const char **ou
 int json_get_number(const struct json *object, const char *name, double *out_n,
 		    struct err *e)
 {
-	const struct json *v;
+	const struct json *v = NULL;
 	int there = get(object, name, JSONNumber, &v, e);
 
 	if (there == JSON_THERE)
@@ -158,7 +158,7 @@ int json_get_number(const struct json *object, const char *name, double *out_n,
 int json_get_bool(const struct json *object, const char *name, bool *out_flag,
 		  struct err *e)
 {
-	const struct json *v;
+	const struct json *v = NULL;
 	int there = get(object, name, JSONBoolean, &v, e);
 
 	if (there == JSON_THERE)

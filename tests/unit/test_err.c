@@ -75,7 +75,7 @@ TEST(long_texts_are_cut_at_a_character)
 	for (size_t shift = 0; shift < 4; shift++) {
 		memset(text, 'a', shift);
 		for (size_t i = shift; i + 4 < sizeof(text); i += 3)
-			strcpy(text + i, "\xe2\x82\xac");
+			memcpy(text + i, "\xe2\x82\xac", 4);
 		err_bad(&e, "%s", text);
 		CHECK(strlen(e.text) > 500 && strlen(e.text) < sizeof(e.text));
 		CHECK(utf8_valid(e.text, strlen(e.text)));

@@ -18,10 +18,7 @@ static char root[] = "/tmp/test_rm.XXXXXX";
 
 static void remove_root(void)
 {
-	char command[64];
-
-	snprintf(command, sizeof(command), "rm -rf %s", root);
-	(void)!system(command);
+	fs_remove_tree(AT_FDCWD, root);
 }
 
 static int fresh(void)
@@ -183,22 +180,22 @@ static void own_mounts(void)
 
 TEST(what_cannot_go_is_told_and_the_rest_goes)
 {
-	char path[64], name[32];
+	char outside[64], path[64], name[32];
 	int dir_fd;
 
 	own_mounts();
 	dir_fd = fresh();
 	CHECK(mkdirat(dir_fd, "outside", 0700) == 0);
 	touch(dir_fd, "outside/victim");
+	snprintf(outside, sizeof(outside), "%s/outside", root);
 	for (int i = 0; i < 100; i++) { /* more than one reading lists */
 		snprintf(name, sizeof(name), "top/m%d", i);
 		CHECK(mkdirat(dir_fd, name, 0700) == 0);
 		snprintf(path, sizeof(path), "%s/top/m%d", root, i);
-		CHECK(mount(strcat(strcpy(name, root), "/outside"), path, NULL, MS_BIND,
-			    NULL) == 0);
+		CHECK(mount(outside, path, NULL, MS_BIND, NULL) == 0);
 		snprintf(name, sizeof(name), "top/d%d", i);
 		CHECK(mkdirat(dir_fd, name, 0700) == 0);
-		strcat(name, "/f");
+		snprintf(name, sizeof(name), "top/d%d/f", i);
 		touch(dir_fd, name);
 	}
 	CHECK(fs_remove_tree(dir_fd, "top") == -1 && errno == EXDEV);

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "../tap.h"
+#include "base/buf.h"
 #include "base/err.h"
 
 static struct json *parse(const char *text)
@@ -175,19 +176,19 @@ TEST(colliding_names_stay_cheap)
 {
 	/* names of one length whose hash (times 33, plus the byte) is the same: "aB" for
 	 * "b!" */
-	char *text = malloc(200000), *p = stpcpy(text, "{");
+	struct buf text;
 	struct json *doc;
 
+	buf_init(&text, 200000);
 	for (unsigned i = 0; i < 1024; i++) {
-		p = stpcpy(p, i ? ",\"" : "\"");
+		CHECK(buf_puts(&text, i ? ",\"" : "{\"") == 0);
 		for (unsigned bit = 0; bit < 10; bit++)
-			p = stpcpy(p, i >> bit & 1 ? "aB" : "b!");
-		p = stpcpy(p, "\":0");
+			CHECK(buf_puts(&text, i >> bit & 1 ? "aB" : "b!") == 0);
+		CHECK(buf_puts(&text, "\":0") == 0);
 	}
-	strcpy(p, "}");
-	doc = parse(text); /* within the time a test has; without the limit it grows
-			      squared */
+	CHECK(buf_puts(&text, "}") == 0 && buf_text(&text) == 0);
+	doc = parse(text.bytes); /* in the time a test has: it grows with the square */
 	CHECK(json_count(doc) == 1024);
 	json_free(doc);
-	free(text);
+	buf_done(&text);
 }

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "../tap.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
 
@@ -234,6 +235,7 @@ static const struct row refused[] = {
 	F("\"\\u004", ESC),
 	F("\"\\uD800\"", LONE),
 	F("\"\\uDC00\"", LONE),
+	F("\"\\uDC00\\uDC00\"", LONE),
 	F("\"\\uD800\\uD800\"", LONE),
 	F("\"\\uD83D\\n\"", LONE),
 	F("\"\\uD83Dx\"", LONE),
@@ -325,23 +327,24 @@ TEST(no_beginning_of_a_text_is_a_text)
 	}
 }
 
-/* repeated: "[[[[" or "[1,1,1" or so */
+/* `unit` again and again; a quote stands for members with names of their own */
 static const char *check_many(const char *open, const char *unit, unsigned n,
 			      const char *close, const struct json_limits *limits)
 {
-	size_t size = strlen(open) + (strlen(unit) + 10) * n + strlen(close) + 1;
-	char *text = malloc(size), *p = stpcpy(text, open);
 	const char *why;
+	struct buf b;
 
+	buf_init(&b, 1 << 24);
+	CHECK(buf_puts(&b, open) == 0);
 	for (unsigned i = 0; i < n; i++) {
 		if (*unit == '"')
-			p += sprintf(p, "%s\"%u\":0", i ? "," : "", i);
+			CHECK(buf_printf(&b, "%s\"%u\":0", i ? "," : "", i) == 0);
 		else
-			p = stpcpy(p, unit);
+			CHECK(buf_puts(&b, unit) == 0);
 	}
-	p = stpcpy(p, close);
-	why = json_check(text, (size_t)(p - text), limits);
-	free(text);
+	CHECK(buf_puts(&b, close) == 0);
+	why = json_check(b.bytes, b.len, limits);
+	buf_done(&b);
 	return why ? why : "";
 }
 
@@ -374,19 +377,19 @@ TEST(no_limit_is_more_than_the_stack_can_bear)
 
 TEST(a_million_keys_are_refused_at_once)
 {
-	size_t len = 1;
-	char *text = malloc(16000000);
 	struct err e = {0};
+	struct buf b;
 	double start;
 
-	text[0] = '{';
+	buf_init(&b, 1 << 24);
+	CHECK(buf_puts(&b, "{") == 0);
 	for (unsigned i = 0; i < 1000000; i++)
-		len += (size_t)sprintf(text + len, "\"k%u\":0,", i);
+		CHECK(buf_printf(&b, "\"k%u\":0,", i) == 0);
 	start = cpu_s();
-	CHECK(!json_parse(text, len, &json_request_limits, &e));
+	CHECK(!json_parse(b.bytes, b.len, &json_request_limits, &e));
 	CHECK(cpu_s() - start < 0.1);
 	CHECK(!strcmp(e.text, "invalid JSON: too many members"));
-	free(text);
+	buf_done(&b);
 }
 
 TEST(a_long_string_is_checked_quickly)
