@@ -156,7 +156,8 @@ static void name_seed(struct prepared *p, const char *path)
 		return;
 	len = snprintf(setup->go_seed_dir, sizeof(setup->go_seed_dir), "%s/go-cache/%s",
 		       path, p->modes.mode[i].runtime_version);
-	if (len < 0 || (size_t)len >= sizeof(setup->go_seed_dir) - 8) { /* ".new" */
+	if (len < 0 ||
+	    (size_t)len >= sizeof(setup->go_seed_dir) - 24) { /* ".12345.new" */
 		setup->go_seed_dir[0] = '\0';
 		return;
 	}

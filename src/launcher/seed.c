@@ -8,17 +8,21 @@
  * complete it gets its name, and the slots are rebuilt with it below every run's private
  * layer.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/defer.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/num.h"
 #include "launcher/launcher.h"
 
 #define SEED_WALL_MS 1800000u
@@ -32,6 +36,38 @@ static int seed_row(const struct setup *setup)
 			return (int)i;
 	}
 	return -1;
+}
+
+/*
+ * What launchers that died left behind; "NAME.PID.new". Servers may share a state
+ * directory, so a living one's is left alone.
+ */
+static void remove_stale(const char *final)
+{
+	const char *base = strrchr(final, '/') + 1;
+	auto_free char *parent = mem_copy_n(final, (size_t)(base - final));
+	struct dirent *d;
+	uint64_t pid;
+	DIR *dir;
+
+	dir = opendir(parent);
+	if (!dir)
+		return;
+	while ((d = readdir(dir))) {
+		auto_free char *name = mem_copy(d->d_name);
+		char *end = strrchr(name, '.');
+		char *number;
+
+		if (!end || strcmp(end, ".new") != 0)
+			continue;
+		*end = '\0';
+		number = strrchr(name, '.');
+		if (number && num_u64(number + 1, &pid) == 0 && kill((pid_t)pid, 0) < 0 &&
+		    errno == ESRCH)
+			(void)fs_remove_tree(dirfd(dir),
+					     d->d_name); /* the next start tries again */
+	}
+	closedir(dir);
 }
 
 /* an empty directory that the seeding slot may write */
@@ -54,7 +90,8 @@ void seed_start(struct launcher *l)
 		return;
 	l->seeder = s = mem_zero(sizeof(*s));
 	slot_init(s, l, l->slot_count);
-	dir = mem_printf("%s.new", l->setup->go_seed_dir);
+	remove_stale(l->setup->go_seed_dir);
+	dir = mem_printf("%s.%d.new", l->setup->go_seed_dir, (int)getpid());
 	s->seed_dir = dir;
 	if (make_directory(dir, s->uid, s->gid) < 0) {
 		log_warn("seed.failed", "step=directory error=\"%s\"", strerror(errno));
@@ -97,7 +134,9 @@ void seed_over(struct launcher *l, bool complete)
 	run_clear(&s->run);
 	if (s->state != SLOT_EMPTY)
 		slot_unbuild(s);
-	if (complete && rename(s->seed_dir, l->setup->go_seed_dir) < 0) {
+	if (complete && rename(s->seed_dir, l->setup->go_seed_dir) < 0 &&
+	    errno != ENOTEMPTY &&
+	    errno != EEXIST) { /* another server was quicker: its seed is as good */
 		log_warn("seed.failed", "step=rename error=\"%s\"", strerror(errno));
 		complete = false;
 	}
@@ -108,6 +147,7 @@ void seed_over(struct launcher *l, bool complete)
 	} else {
 		log_warn("seed.none", "effect=\"every go run compiles what it imports\"");
 	}
+	(void)fs_remove_tree(AT_FDCWD, s->seed_dir); /* unless it became the seed */
 	free((char *)s->seed_dir);
 	free(s);
 }

@@ -365,28 +365,37 @@ static void collect(struct run *r)
 	}
 }
 
+/* killed on the way in: by the deadline, for memory, or because the client left */
+static int why_not_started(const struct run *r)
+{
+	if (r->timed_out)
+		return ETIMEDOUT;
+	return r->memory_out ? ENOMEM : EINTR;
+}
+
+/* process 1 ended without a word, and it was not us who killed it */
+static bool lost(struct run *r)
+{
+	return !r->exited && !r->timed_out && !r->cpu_out && !r->memory_out &&
+	       !r->killed && !cgroup_oom_seen(&r->slot->cgroup);
+}
+
 static void over(struct run *r)
 {
 	struct launcher *l = r->slot->launcher;
 
-	if (r->failed.step >= 0) {
+	if (r->failed.step >= 0)
 		failed(r, child_step_name(r->failed.step), r->failed.num);
-	} else if (r->plan.errand != ERRAND_NONE) {
-		probe_run_over(l, r, NULL,
-			       0); /* it never calls execve, so it never starts */
-	} else if (!r->started) {
-		/* killed on the way in: by the deadline, for memory, or because the
-		 * client left */
-		failed(r, "setup",
-		       r->timed_out    ? ETIMEDOUT
-		       : r->memory_out ? ENOMEM
-				       : EINTR);
-	} else if (!r->exited && !r->timed_out && !r->cpu_out && !r->memory_out &&
-		   !r->killed && !cgroup_oom_seen(&r->slot->cgroup)) {
-		failed(r, "init", ECHILD); /* process 1 was killed by somebody outside */
-	} else {
+	else if (r->plan.errand == ERRAND_SEED)
+		seed_over(l, r->exited && r->wait_status == 0);
+	else if (r->plan.errand != ERRAND_NONE)
+		probe_run_over(l, r, NULL, 0); /* never calls execve, so never starts */
+	else if (!r->started)
+		failed(r, "setup", why_not_started(r));
+	else if (lost(r))
+		failed(r, "init", ECHILD);
+	else
 		collect(r);
-	}
 }
 
 static void on_dead(void *arg, uint32_t events)
