@@ -3,7 +3,6 @@
 
 import concurrent.futures
 import json
-import os
 import re
 import signal
 import socket
@@ -197,7 +196,7 @@ def test_a_chunked_post_is_read(server):
 
 def test_a_get_with_an_empty_chunked_body_is_answered(server):
     # proxies made with httpx send every GET so
-    data = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    data = get("/healthz", ["Transfer-Encoding: chunked"]) + b"0\r\n\r\n"
     with server.raw(data * 2) as c:
         assert c.reply().status == 200
         assert c.reply().status == 200
@@ -247,7 +246,9 @@ def test_over_capacity_is_said_before_the_body(start):
     assert s.load() == 0
     with s.raw(post({"code": SLEEP.format(20)})), s.raw(post({"code": SLEEP.format(20)})):
         wait_for(lambda: s.load() == 2)
-        with s.raw(b"POST /execute HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n") as c:
+        with s.raw(
+            b"POST /execute HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n\r\n"
+        ) as c:
             r = c.reply()
             assert c.ended()
         assert r.status == 429 and int(r.headers["retry-after"]) >= 1
@@ -270,7 +271,7 @@ def test_a_client_that_goes_away_frees_its_slot(start, how):
 def test_clients_that_vanish_at_random_leave_nothing(start):
     s = start(SANDBOX_MAX_CONCURRENT="3")
     s.get("/healthz")
-    before = len(os.listdir(f"/proc/{s.server_pid}/fd"))
+    before = len(s.fds())
 
     def one(i):
         data = post({"code": SLEEP.format(0.01)})
@@ -287,7 +288,7 @@ def test_clients_that_vanish_at_random_leave_nothing(start):
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
         list(pool.map(one, range(300)))
     wait_for(lambda: s.load() == 0, 10)
-    wait_for(lambda: len(os.listdir(f"/proc/{s.server_pid}/fd")) <= before + 1, 10)
+    wait_for(lambda: len(s.fds()) <= before + 1, 10)
 
 
 # ---- SIGTERM
@@ -320,7 +321,10 @@ def test_draining_answers_what_runs_and_refuses_what_comes(start):
 
 @pytest.mark.parametrize("accept", ["text/event-stream", "application/x-ndjson"])
 def test_output_comes_as_it_is_written(server, accept):
-    code = "import time, sys\nprint('one', flush=True)\ntime.sleep(1)\nprint('two', file=sys.stderr)"
+    code = (
+        "import time, sys\nprint('one', flush=True)\n"
+        "time.sleep(1)\nprint('two', file=sys.stderr)"
+    )
     seen, times = [], []
     for name, data in server.events(code, accept, language="python"):
         times.append(time.monotonic())

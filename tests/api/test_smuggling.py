@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the HTTP library lets through and must not: one test for each known trap.
-
-The numbers are those of the list in the developers' notes; every test fails when the guard
-it names is taken away.
+"""What the HTTP library lets through and must not: one test for each known trap of
+mongoose 7.23, and every way of writing a request that two readers would split differently.
 """
 
 import json
@@ -31,13 +29,6 @@ def head(*lines):
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n"
 
 
-def measured(what):
-    """CPU seconds would be better, but the clock is what clients see."""
-    before = time.monotonic()
-    value = what()
-    return value, time.monotonic() - before
-
-
 # ---- the traps
 
 
@@ -46,15 +37,10 @@ def test_trap01_a_10_mb_body_arrives_in_linear_time(server):
     body = json.dumps({"code": code}).encode()
     assert 10 * 1024 * 1024 - 100 < len(body) <= 10 * 1024 * 1024
 
-    def send():
-        with server.raw(post(body), timeout=60) as c:
-            return c.reply()
-
-    # whatever becomes of such a program, the transport must not take seconds
-    server.cpu_seconds()
     cpu = server.cpu_seconds()
-    reply = send()
-    assert reply.status in (200, 400, 413), reply
+    with server.raw(post(body), timeout=60) as c:
+        reply = c.reply()
+    assert reply.status == 200, reply
     assert server.cpu_seconds() - cpu < 2
 
 
@@ -214,35 +200,23 @@ def test_trap11_output_of_a_run_is_read_whole(server):
     assert r["stdout"] == "x" * 9000 + "\n"
 
 
-def _sockets(server, table):
-    inodes = set()
-    for fd in os.listdir(f"/proc/{server.server_pid}/fd"):
-        try:
-            name = os.readlink(f"/proc/{server.server_pid}/fd/{fd}")
-        except OSError:
-            continue
-        if name.startswith("socket:["):
-            inodes.add(name[8:-1])
-    with open(f"/proc/{server.server_pid}/net/{table}", encoding="ascii") as f:
-        return [line for line in list(f)[1:] if line.split()[9] in inodes]
-
-
 def test_trap12_no_wakeup_datagrams(server):
-    assert _sockets(server, "udp") == []
-    assert _sockets(server, "udp6") == []
+    ours = {name for name in server.fds().values() if name.startswith("socket:")}
+    for table in ("udp", "udp6"):
+        with open(f"/proc/{server.server_pid}/net/{table}", encoding="ascii") as f:
+            for line in list(f)[1:]:
+                assert f"socket:[{line.split()[9]}]" not in ours
 
 
 def test_trap13_every_descriptor_is_close_on_exec(server):
-    pid = server.server_pid
     with server.raw(get()) as c:
         c.reply()
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            if int(fd) <= 2:
+        for fd, name in server.fds().items():
+            if fd <= 2:
                 continue
             try:
-                with open(f"/proc/{pid}/fdinfo/{fd}", encoding="ascii") as f:
+                with open(f"/proc/{server.server_pid}/fdinfo/{fd}", encoding="ascii") as f:
                     flags = [line for line in f if line.startswith("flags:")]
-                name = os.readlink(f"/proc/{pid}/fd/{fd}")
             except FileNotFoundError:
                 continue
             assert int(flags[0].split()[1], 8) & os.O_CLOEXEC, (fd, name)
