@@ -3,13 +3,11 @@
  * request_words.c - `args` and `env` of a request
  *
  * Everything that would make execve fail is found here, where it is still the client's
- * mistake: NUL, too many, too long.
+ * mistake: NUL, too many, too long. What passes is small enough for mem_...().
  */
 #include "api/request.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -25,25 +23,6 @@ static const char *const taken[] = {
 	"PATH",    "HOME",   "LANG",    "TMPDIR",      "OUTPUT_DIR", "TRACEPARENT",
 	"GOCACHE", "GOPATH", "GOPROXY", "GOTOOLCHAIN", "NODE_PATH",  "GLIBC_TUNABLES",
 };
-
-/* "NAME=value" or one argument; name NULL for the latter */
-static char *join(const char *name, const char *value, size_t len, struct err *e)
-{
-	size_t head = name ? strlen(name) + 1 : 0;
-	char *word = malloc(head + len + 1); /* the client chose the size: may fail */
-
-	if (!word) {
-		(void)err_errno(e, "copy a request");
-		return NULL;
-	}
-	if (name) {
-		memcpy(word, name, head - 1);
-		word[head - 1] = '=';
-	}
-	memcpy(word + head, value, len);
-	word[head + len] = 0;
-	return word;
-}
 
 static int check_sizes(size_t len, size_t *total, const char *field, struct err *e)
 {
@@ -78,9 +57,7 @@ static int get_args(const struct json *body, struct run_request *out, size_t *to
 			return err_bad(e, "args must not contain NUL");
 		if (check_sizes(len, total, "args", e) < 0)
 			return -1;
-		out->args[i] = join(NULL, text, len, e);
-		if (!out->args[i])
-			return -1;
+		out->args[i] = mem_copy_n(text, len);
 	}
 	return 0;
 }
@@ -133,9 +110,7 @@ static int get_env(const struct json *body, struct run_request *out, size_t *tot
 				       name);
 		if (check_sizes(strlen(name) + 1 + len, total, "env", e) < 0)
 			return -1;
-		out->env[i] = join(name, text, len, e);
-		if (!out->env[i])
-			return -1;
+		out->env[i] = mem_printf("%s=%s", name, text);
 	}
 	return 0;
 }

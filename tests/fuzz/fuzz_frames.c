@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * fuzz_frames.c - what the launcher sends: messages, and collected files
+ * fuzz_frames.c - what the launcher sends: messages, reports, and collected files
  *
  * The first byte of an input chooses; for messages the second says how many descriptors
  * come along, the third the type. None may stay open when a message is refused, and what
@@ -126,13 +126,32 @@ static void files(const uint8_t *data, size_t size)
 			 : "r"(sum)); /* the bytes have been read, whatever they are */
 }
 
+/* the input, and as many zero bytes as a report still needs */
+static void report(const uint8_t *data, size_t size)
+{
+	static char bytes[sizeof(struct report)];
+	static struct report r;
+	int fd;
+
+	memset(bytes, 0, sizeof(bytes));
+	memcpy(bytes, data, size < sizeof(bytes) ? size : sizeof(bytes));
+	fd = fs_sealed("report", bytes, sizeof(bytes) - (size % 7 == 6));
+	assert(fd >= 0);
+	if (message_read_report(fd, &r) == 0) {
+		assert(r.level < LEVEL_COUNT && memchr(r.summary, 0, sizeof(r.summary)));
+		for (int i = 0; i < LAYER_COUNT; i++)
+			assert(memchr(r.layer[i].fix, 0, sizeof(r.layer[i].fix)));
+	} else {
+		assert(errno == EPROTO);
+	}
+	close(fd);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	if (size == 0)
-		return 0;
-	if (data[0] & 1)
-		message(data + 1, size - 1);
-	else
-		files(data + 1, size - 1);
+	static void (*const kinds[])(const uint8_t *, size_t) = {files, message, report};
+
+	if (size > 0)
+		kinds[data[0] % 3](data + 1, size - 1);
 	return 0;
 }
