@@ -89,7 +89,7 @@ int cmd_check(int argc, char **argv)
 	}
 	log_setup(LOG_ERROR, LOG_TEXT, "check");
 	p.settings.log_level = LOG_ERROR;
-	if (used >= 0 && prepare(&p, 1, false, &e) == 0 &&
+	if (used >= 0 && prepare(&p, 1, TO_CHECK, &e) == 0 &&
 	    launch(&p, &launcher, &e) == 0 &&
 	    launched_report(&launcher, &report, &e) == 0)
 		status = print_report(&report, (uint32_t)p.settings.min_isolation, json);

@@ -37,11 +37,15 @@ struct launched {
 	int socket_fd; /* the server's end */
 };
 
-/*
- * settings must be loaded. Claims cgroups, so prepared_done must follow, also after a
- * failure. serving: makes the state directory too, and has the compile cache filled
- */
-int prepare(struct prepared *p, unsigned slots, bool serving, struct err *e);
+enum prepare_why {
+	TO_CHECK, /* no runtime is needed */
+	TO_RUN,
+	TO_SERVE, /* makes the state directory too, and has the compile cache filled */
+};
+
+/* settings must be loaded. Claims cgroups: prepared_done must follow, also after a
+ * failure */
+int prepare(struct prepared *p, unsigned slots, enum prepare_why why, struct err *e);
 void prepared_done(struct prepared *p);
 /* fork and exec a launcher; its end of the socket and the start are all it is given */
 int launch(const struct prepared *p, struct launched *out, struct err *e);

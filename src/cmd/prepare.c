@@ -29,6 +29,7 @@
 #include "base/num.h"
 #include "base/sys.h"
 #include "cmd/cmd.h"
+#include "config/binds.h"
 #include "config/filter.h"
 #include "config/policy.h"
 
@@ -38,7 +39,8 @@
 /* the launcher's descriptors, fixed so that it needs no arguments */
 enum { LAUNCHER_START_FD = 3, LAUNCHER_SOCKET_FD = 4 };
 
-static int fill_setup(struct prepared *p, unsigned slots, struct err *e)
+static int fill_setup(struct prepared *p, unsigned slots, enum prepare_why why,
+		      struct err *e)
 {
 	const struct settings *s = &p->settings;
 	struct setup *setup = &p->start->setup;
@@ -59,8 +61,14 @@ static int fill_setup(struct prepared *p, unsigned slots, struct err *e)
 		snprintf(setup->test_fault, sizeof(setup->test_fault), "%s",
 			 getenv("SANDBOX_TEST_FAULT"));
 #endif
-	if (modes_find(&p->modes, s, setup, e) < 0)
-		return -1;
+	if (modes_find(&p->modes, s, setup, e) < 0) {
+		if (why != TO_CHECK)
+			return -1;
+		/* isolation can be looked at without a program to run */
+		setup->rows = 0;
+		if (binds_system(setup, e) < 0)
+			return -1;
+	}
 	policy_set_dir(s->policy_dir);
 	return filters_compile(setup, e);
 }
@@ -196,16 +204,16 @@ static void find_state(struct prepared *p, bool serving)
 	p->start->setup.go_seed_build = seeds_fd >= 0;
 }
 
-int prepare(struct prepared *p, unsigned slots, bool serving, struct err *e)
+int prepare(struct prepared *p, unsigned slots, enum prepare_why why, struct err *e)
 {
 	p->start_fd = p->artifacts_fd = -1;
 	p->start = mem_zero(sizeof(*p->start));
 	if (slots > SETUP_SLOTS)
 		return err_ours(e, "SANDBOX_MAX_CONCURRENT=%u is above %d", slots,
 				SETUP_SLOTS);
-	if (check_uids(p, e) < 0 || fill_setup(p, slots, e) < 0)
+	if (check_uids(p, e) < 0 || fill_setup(p, slots, why, e) < 0)
 		return -1;
-	find_state(p, serving);
+	find_state(p, why == TO_SERVE);
 	cgroup_claim(&p->start->cgroups);
 	p->start_fd = fs_sealed("launcher-start", p->start, sizeof(*p->start));
 	if (p->start_fd < 0)

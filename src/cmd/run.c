@@ -260,7 +260,7 @@ static int run_it(struct one_run *r, struct err *e)
 	struct job_observer observer = {r, on_output, on_done, on_failed};
 	sigset_t signals;
 
-	if (prepare(&r->prepared, 1, false, e) < 0 || fill_request(r, e) < 0)
+	if (prepare(&r->prepared, 1, TO_RUN, e) < 0 || fill_request(r, e) < 0)
 		return -1;
 	r->loop = loop_new();
 	sigemptyset(&signals);

@@ -170,7 +170,7 @@ static int supervise(struct supervisor *s, struct err *e)
 	listen_fd = http_listen(set->listen, (unsigned)set->port, e);
 	if (listen_fd < 0)
 		return -1;
-	if (prepare(&s->prepared, (unsigned)set->max_concurrent, true, e) < 0)
+	if (prepare(&s->prepared, (unsigned)set->max_concurrent, TO_SERVE, e) < 0)
 		return -1;
 	s->loop = loop_new();
 	sigemptyset(&signals);
@@ -227,5 +227,7 @@ int cmd_serve(int argc, char **argv)
 		waitpid(s.server, NULL, 0);
 	launched_done(&s.launcher);
 	prepared_done(&s.prepared);
+	defer_close(&s.control_fd);
+	loop_free(s.loop);
 	return s.status;
 }

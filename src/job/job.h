@@ -49,7 +49,7 @@ struct run_request {
 	char **env;           /* "NAME=value", NULL-terminated */
 	struct limits limits; /* clamped by api/request.c through job_limits() */
 	bool pass_through;    /* live output as it comes, uncut and not kept */
-	char request_id[64];
+	char request_id[65];
 	char traceparent[64]; /* "" when there is none */
 };
 void request_done(struct run_request *r);

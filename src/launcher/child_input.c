@@ -171,12 +171,14 @@ int child_inputs(struct child *c)
 
 	argc = child_words(&c->row->argv, c->argv);
 	envc = child_words(&c->row->env, c->envp);
-	if (argc < 1 || envc < 0)
-		return child_bad();
+	if (argc < 0 || envc < 0)
+		return -1;
 	if (mkdirat(c->work_fd, c->setup->output_dir, 0755) < 0)
 		return -1;
 	if (c->plan.errand != ERRAND_NONE)
 		return 0;
+	if (argc == 0)
+		return child_bad();
 	if (fstat(c->input_fd, &st) < 0)
 		return -1;
 	if (len == 0 || (uint64_t)st.st_size != len)

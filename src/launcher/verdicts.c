@@ -118,9 +118,15 @@ static void look_limits(const struct launcher *l, const struct probe_facts *f,
 		REASON(&r->layer[of_cgroup[i]], "%s", l->cgroups.reason);
 		FIX(&r->layer[of_cgroup[i]], "%s", l->cgroups.fix);
 	}
-	EVIDENCE(memory,
-		 "no cgroup; rlimits and a look at the run's processes every 20 ms");
-	EVIDENCE(cpu, "no cgroup; CPU seconds by rlimit for each process");
+	if (l->abilities.private_proc) {
+		EVIDENCE(memory,
+			 "no cgroup; the run's processes are looked at every 20 ms");
+		EVIDENCE(cpu,
+			 "no cgroup, no quota; CPU seconds are looked at every 20 ms");
+	} else {
+		EVIDENCE(memory, "no cgroup; an rlimit for each process alone");
+		EVIDENCE(cpu, "no cgroup, no quota; CPU seconds for each process alone");
+	}
 }
 
 static void look_rights(const struct launcher *l, const struct canary_seen *s,
@@ -260,7 +266,8 @@ void verdicts_report(const struct launcher *l, const struct probe_facts *f,
 		return;
 	}
 	out->level = LEVEL_NONE;
-	if (strcmp(f->fatal_step, "clone") == 0 ||
+	/* root gets further than that in a chroot, but not far enough */
+	if (in_chroot() || strcmp(f->fatal_step, "clone") == 0 ||
 	    strcmp(f->fatal_step, "user_namespace") == 0) {
 		no_user_namespace(f, out);
 		say(out->summary, sizeof(out->summary), "%s",

@@ -166,8 +166,8 @@ static int settle(struct worker *w, pid_t launcher)
 		return -1;
 	if (getppid() != launcher)
 		_exit(1);
-	socket_fd = fcntl(w->socket_fd, F_DUPFD_CLOEXEC, 100);
-	proc_fd = fcntl(w->proc_fd, F_DUPFD_CLOEXEC, 100);
+	socket_fd = fcntl(w->socket_fd, F_DUPFD_CLOEXEC, 5);
+	proc_fd = fcntl(w->proc_fd, F_DUPFD_CLOEXEC, 5);
 	if (socket_fd < 0 || proc_fd < 0)
 		return -1;
 	if (dup3(socket_fd, 3, O_CLOEXEC) < 0 || dup3(proc_fd, 4, O_CLOEXEC) < 0)
