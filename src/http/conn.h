@@ -88,7 +88,6 @@ struct conn {
 	struct conn *next_waiting;
 	enum stream_kind stream;
 	bool paused;
-	struct stored_run *stored;
 };
 
 struct http_server {

@@ -5,65 +5,29 @@
  * Busy is said before the body is read. A client that goes away, or only shuts down its
  * sending side, cancels its run.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "base/defer.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "config/settings.h"
 #include "http/conn.h"
 #include "job/artifacts.h"
 
-/* what a stored run needs of a request whose contents the job has taken over */
-struct stored_run {
-	struct buf code;
-	char **env;
-};
-
-static void stored_free(struct stored_run *s)
-{
-	if (!s)
-		return;
-	for (char **v = s->env; v && *v; v++)
-		free(*v);
-	free(s->env);
-	buf_done(&s->code);
-	free(s);
-}
-
-static struct stored_run *stored_new(const struct run_request *r)
-{
-	struct stored_run *s = mem_zero(sizeof(*s));
-	size_t count = 0;
-
-	while (r->env && r->env[count])
-		count++;
-	s->env = mem_array(count + 1, sizeof(*s->env));
-	for (size_t i = 0; i < count; i++)
-		s->env[i] = mem_copy(r->env[i]);
-	buf_init(&s->code, r->code.len);
-	if (buf_add(&s->code, r->code.bytes, r->code.len) == 0)
-		return s;
-	log_warn("artifact.skipped", "id=%s reason=\"no memory\"", r->request_id);
-	stored_free(s);
-	return NULL;
-}
-
 static void store(struct conn *k, const struct result *r)
 {
+	const uint64_t which = k->h->settings->store_code;
 	struct buf json;
 
-	if (!k->stored ||
-	    (k->h->settings->store_code != STORE_ALWAYS && r->exit_code == 0))
+	if (!k->h->artifacts || which == STORE_NEVER ||
+	    (which != STORE_ALWAYS && r->exit_code == 0))
 		return;
 	buf_init(&json, ANSWER_CAP_BYTES);
 	if (reply_result_stored(&json, r) == 0) {
 		struct artifact a = {
-			.code = k->stored->code.bytes,
-			.code_len = k->stored->code.len,
-			.env = k->stored->env,
+			.code = r->request->code.bytes,
+			.code_len = r->request->code.len,
+			.env = r->request->env,
 			.result_json = json.bytes,
 			.result_len = json.len,
 			.request_id = k->request_id,
@@ -99,18 +63,14 @@ static int submit(struct conn *k, struct err *e)
 		return -1;
 	}
 	buf_done(&k->body);
-	/* shorter there than here: the log finds it by its beginning */
 	memcpy(r.request_id, k->request_id,
 	       strnlen(k->request_id, sizeof(r.request_id) - 1));
 	auth_traceparent(k->req.traceparent, r.traceparent);
-	if (h->artifacts && h->settings->store_code != STORE_NEVER)
-		k->stored = stored_new(&r);
 	k->stream = stream_wanted(k->req.accept);
 	conn_wait(k);
 	if (jobs_submit(h->jobs, k->who, &r, k->stream != STREAM_NONE, e) == 0)
 		return 0;
 	conn_unwait(k);
-	stored_free(take_ptr(&k->stored));
 	return -1;
 }
 
@@ -130,7 +90,6 @@ void on_execute_gone(struct conn *k)
 	log_info("request.gone", "id=%s ms=%llu", k->request_id,
 		 (unsigned long long)((loop_now_ns() - k->request_ns) / 1000000));
 	conn_unwait(k);
-	stored_free(take_ptr(&k->stored));
 	jobs_cancel(k->h->jobs, who);
 }
 
@@ -152,13 +111,6 @@ static void on_output(void *arg, uint64_t who, enum job_stream stream, const cha
 	buf_done(&data);
 }
 
-/* the job is over: from here on nothing of it may reach this connection */
-static void release(struct conn *k)
-{
-	conn_unwait(k);
-	stored_free(take_ptr(&k->stored));
-}
-
 static void on_done(void *arg, uint64_t who, const struct result *r)
 {
 	struct conn *k = conn_find(arg, who);
@@ -168,7 +120,7 @@ static void on_done(void *arg, uint64_t who, const struct result *r)
 	if (!k)
 		return;
 	store(k, r);
-	release(k);
+	conn_unwait(k); /* from here on nothing of the job may reach it */
 	buf_init(&json, ANSWER_CAP_BYTES);
 	if (reply_result(&json, r) < 0) {
 		err_errno(&e, "write the result");
@@ -189,7 +141,7 @@ static void on_failed(void *arg, uint64_t who, const struct err *e)
 
 	if (!k)
 		return;
-	release(k);
+	conn_unwait(k); /* from here on nothing of the job may reach it */
 	if (k->state != CONN_STREAM)
 		return answer_error(k, e);
 	log_error("request.failed", "id=%s code=%s error=\"%s\"", k->request_id, e->code,
