@@ -28,7 +28,9 @@ from raw import Raw, Reply, get, post, wait_for  # noqa: F401, tests take them f
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BINARY = os.environ.get("SANDBOX_SERVER", os.path.join(TOP, "build/test/sandbox-server"))
 RUNTIMES = {"python": "python3", "golang": "go", "node": "node", "shell": "bash"}
+GO_STATE = os.path.join(TOP, "build/go-state")  # one compile cache for all servers of all runs
 START_SECONDS = 60
+SEED_SECONDS = 600
 STOP_SECONDS = 40
 
 
@@ -99,6 +101,8 @@ class Server:
         self.own_state = state_dir is None
         self.state_dir = state_dir or tempfile.mkdtemp(prefix="sandbox-state-")
         os.chmod(self.state_dir, 0o755)
+        if self.own_state and os.path.isdir(f"{GO_STATE}/go-cache"):
+            os.symlink(f"{GO_STATE}/go-cache", f"{self.state_dir}/go-cache")
         full = {
             "PATH": os.environ["PATH"],
             "HOME": os.environ.get("HOME", "/"),
@@ -334,6 +338,23 @@ class Server:
 def found_modes():
     """The modes whose runtime is on PATH, the usual order."""
     return [m for m, program in RUNTIMES.items() if shutil.which(program)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def go_seed(request):
+    """The compile cache, filled once by a server: without it every go run takes long."""
+    cache = f"{GO_STATE}/go-cache"
+    done = os.path.isdir(cache) and any(not d.endswith(".new") for d in os.listdir(cache))
+    if done or "golang" not in found_modes():
+        return
+    os.makedirs(GO_STATE, exist_ok=True)
+    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        print("\nfilling the compile cache of go, once ...", flush=True)
+    s = Server({}, (), "golang", state_dir=GO_STATE)
+    try:
+        s.wait_log(r"seed\.(done|none)", SEED_SECONDS)
+    finally:
+        s.stop()
 
 
 @pytest.fixture
