@@ -95,9 +95,10 @@ TEST(every_kind_of_entry_goes_and_links_are_not_followed)
 	CHECK(symlinkat("absent", dir_fd, "top/dangling") == 0);
 	CHECK(mkfifoat(dir_fd, "top/fifo", 0600) == 0);
 	CHECK(mkdirat(dir_fd, "top/empty", 0700) == 0);
-	CHECK(mkdirat(dir_fd, "top/full", 0) == 0);
+	CHECK(mkdirat(dir_fd, "top/full", 0700) == 0);
 	CHECK(mkdirat(dir_fd, "top/full/..a", 0700) == 0);
 	touch(dir_fd, "top/full/..a/\n\xff -rf *");
+	CHECK(fchmodat(dir_fd, "top/full", 0, 0) == 0);
 	snprintf(path, sizeof(path), "%s/top", root);
 	CHECK(fs_remove_tree(AT_FDCWD, path) == 0 && gone(dir_fd, "top"));
 	CHECK(!gone(dir_fd, "outside/victim"));
