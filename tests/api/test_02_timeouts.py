@@ -157,7 +157,7 @@ def test_the_deadline_ends_a_sleeper_under_go_run(server):
         assert run.seconds < seconds + 1
         if r["stderr"].startswith("asleep\n"):
             break
-    assert most == 2  # go run, and the program itself
+    assert most >= 2  # go run, and the program itself
     assert r["stderr"] == f"asleep\nexecution timed out after {seconds} seconds\n"
     check_healthy(server)
 
