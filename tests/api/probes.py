@@ -124,8 +124,9 @@ def settled(server, before, seconds=10):
 
 
 def mount_count():
+    """Mounts that could be ours: others come and go on a machine that does other things."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as f:
-        return sum(1 for _ in f)
+        return sum(any(w in line for w in ("sandbox", "scratch", "/go-")) for line in f)
 
 
 def cgroups_of(*owners):

@@ -70,6 +70,7 @@ class Lives:
         env = {"SANDBOX_UID_BASE": str(UID_BASE)} if os.geteuid() == 0 else {}
         self.server = Server(env, (), "shell", state_dir=self.state_dir)
         self.supervisors.append(self.server.pid)
+        assert self.server.server_pid != self.server.pid  # found now, while nothing is forked
         self.remember()
         return self.server
 
@@ -128,36 +129,45 @@ def test_200_kills_at_random_moments_leave_nothing_after_the_next_start():
     mounts = mount_count()
     with tempfile.TemporaryDirectory(prefix="sandbox-state-") as state_dir:
         lives = Lives(state_dir)
-        lives.begin()
         clients = [threading.Thread(target=lives.client, daemon=True) for _ in range(3)]
-        for c in clients:
-            c.start()
-        while lives.kills < KILLS:
-            lives.launchers(KILLS_OF_A_LIFE - 1)
-            lives.end()
-            lives.begin()
-        lives.stop.set()
-        for c in clients:
-            c.join(60)
-        last = lives.server
-        assert lives.kills >= KILLS
-        assert set(lives.answers) <= {200, 429, 500, 503} and 200 in lives.answers
-        # the next start found whatever was left, and works
-        assert last.execute("echo fine")["stdout"] == "fine\n"
-        now = at_rest(last)
-        alive = {n[0] for n in map(_name, _tree(last.pid)) if n}
-        assert {n[0] for n in lives.left()} == alive
-        if os.geteuid() == 0:
-            ours = {pid for pid, _ in processes_of_uids(UID_BASE - 2, UID_BASE + 100)}
-            assert ours <= alive, "processes left"
-        assert mount_count() == mounts
-        assert cgroups_of(*lives.supervisors[:-1]) == set()
-        assert set(os.listdir(state_dir)) <= {"artifacts"}
-        # as many descriptors as a server that was never near a kill
-        last.stop()
-        fresh = lives.begin()
-        fresh.execute("echo fine")
-        assert at_rest(fresh) == now
-        fresh.stop()
-        assert lives.left() == []
-        assert cgroups_of(*lives.supervisors) == set()
+        lives.begin()
+        try:
+            for c in clients:
+                c.start()
+            while lives.kills < KILLS:
+                lives.launchers(KILLS_OF_A_LIFE - 1)
+                lives.end()
+                lives.begin()
+            lives.stop.set()
+            for c in clients:
+                c.join(60)
+            check_last_life(lives, mounts)
+        finally:
+            lives.stop.set()
+            if not lives.server.stopped:
+                lives.server.kill()
+
+
+def check_last_life(lives, mounts):
+    """The next start found whatever was left, and works."""
+    last = lives.server
+    assert lives.kills >= KILLS
+    assert set(lives.answers) <= {200, 429, 500, 503} and 200 in lives.answers
+    assert last.execute("echo fine")["stdout"] == "fine\n"
+    now = at_rest(last)
+    alive = {n[0] for n in map(_name, _tree(last.pid)) if n}
+    assert {n[0] for n in lives.left()} <= alive
+    if os.geteuid() == 0:
+        ours = {pid for pid, _ in processes_of_uids(UID_BASE - 2, UID_BASE + 100)}
+        assert ours and ours <= alive
+    assert mount_count() == mounts
+    assert cgroups_of(*lives.supervisors[:-1]) == set()
+    assert set(os.listdir(lives.state_dir)) <= {"artifacts"}
+    # as many descriptors as a server that was never near a kill
+    last.stop()
+    fresh = lives.begin()
+    fresh.execute("echo fine")
+    assert at_rest(fresh) == now
+    fresh.stop()
+    assert lives.left() == []
+    assert cgroups_of(*lives.supervisors) == set()
