@@ -12,8 +12,7 @@ LC_ALL=C
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 HOME=/tmp
 SANDBOX_SERVER=/run/build/sandbox-server
-SANDBOX_PROBE=/run/build/probe
-export LC_ALL PATH HOME SANDBOX_SERVER SANDBOX_PROBE
+export LC_ALL PATH HOME SANDBOX_SERVER
 
 cg=/sys/fs/cgroup
 user='setpriv --reuid 1000 --regid 1000 --clear-groups'
@@ -34,7 +33,7 @@ verdict() {
 # in_cgroup DIRECTORY COMMAND...: the command starts there, alone
 in_cgroup() {
 	# shellcheck disable=SC2016 # for the inner shell
-	sh -c 'd=$1; shift; echo $$ >"$d/cgroup.procs" && exec "$@"' sh "$@"
+	timeout 300 sh -c 'd=$1; shift; echo $$ >"$d/cgroup.procs" && exec "$@"' sh "$@"
 }
 
 # a directory that belongs to the user, as a service manager hands it over
@@ -62,13 +61,14 @@ tap() {
 ask() {
 	code=$1
 	shift
-	printf '%s\n' "$code" | timeout 120 "$@" "$SANDBOX_SERVER" run --json --mode shell - \
+	printf '%s\n' "$code" | "$@" "$SANDBOX_SERVER" run --json --mode shell - \
 		>/run/answer 2>/run/answer.log
 }
 
 # expect DESCRIPTION FILTER: the answer makes the jq filter true
 expect() {
-	if jq -e "$2" /run/answer >/dev/null 2>&1; then
+	# an empty answer makes every filter of this jq true
+	if [ -s /run/answer ] && jq -e "$2" /run/answer >/dev/null 2>&1; then
 		verdict 0 "$1"
 	else
 		verdict 1 "$1"
@@ -102,7 +102,7 @@ launcher_tests() {
 program_tests() {
 	who=$1
 	shift
-	timeout 120 "$@" "$SANDBOX_SERVER" check >/run/check 2>&1
+	"$@" "$SANDBOX_SERVER" check >/run/check 2>&1
 	verdict $? "$who: check finds the isolation that is asked for"
 	grep -qw full /run/check
 	verdict $? "$who: check says full"
@@ -112,26 +112,27 @@ program_tests() {
 	expect "$who: a program runs at level full" \
 		'.meta.verdict == "ok" and .stdout == "hello\n" and .meta.isolation == "full"'
 	expect "$who: it was alone and its memory is known" \
-		'.meta.usage.pids_peak == 1 and .meta.usage.memory_peak_kb > 100'
+		'(.meta.usage.pids_peak == 1 or .meta.usage.unavailable.pids_peak) and
+		.meta.usage.memory_peak_kb > 100'
 
-	# shellcheck disable=SC2016 # for the shell in the sandbox
-	ask 'x=0123456789abcdef; while :; do x=$x$x; done' "$@"
+	ask 'head -c 1000000000 /dev/zero | tail >/dev/null' "$@" env SANDBOX_MEMORY_MB=64
 	expect "$who: memory without end is out_of_memory" '.meta.verdict == "out_of_memory"'
 	expect "$who: its peak is the limit" \
 		'.meta.usage.memory_peak_kb > .meta.resource_limits.memory_mb * 512 and
 		.meta.usage.memory_peak_kb <= .meta.resource_limits.memory_mb * 1024'
 
-	ask 'f() { f | f & }; f; sleep 2; echo survived' env SANDBOX_TIMEOUT_SEC=10 "$@"
+	ask 'f() { f | f & }; f; sleep 2; echo survived' "$@" env SANDBOX_TIMEOUT_SEC=10
 	expect "$who: a fork bomb stays within its limit" \
-		'.meta.usage.pids_peak > 10 and
-		.meta.usage.pids_peak <= .meta.resource_limits.pids'
+		'(.stderr | contains("Resource temporarily unavailable")) and
+		(.meta.usage.unavailable.pids_peak or (.meta.usage.pids_peak > 10 and
+		.meta.usage.pids_peak <= .meta.resource_limits.pids))'
 
 	# shellcheck disable=SC2016
 	ask 'i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); done' "$@"
 	expect "$who: CPU time is counted" \
 		'.meta.usage.cpu_ms > 10 and .meta.usage.cpu_ms <= 2 * .execution_time_ms + 100'
 
-	ask 'while :; do :; done' env SANDBOX_TIMEOUT_SEC=2 "$@"
+	ask 'while :; do :; done' "$@" env SANDBOX_TIMEOUT_SEC=2
 	expect "$who: a loop ends at its deadline" \
 		'.meta.verdict == "timeout" and .exit_code == -1'
 
