@@ -8,9 +8,11 @@
  * about the one of process 1.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <net/if.h>
 #include <sched.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -68,6 +70,16 @@ static const struct {
 	NAMED(CLONE_NEWPID),
 	NAMED(CLONE_NEWNET),
 	NAMED(SIGCHLD),
+	NAMED(IN_ACCESS),
+	NAMED(IN_MODIFY),
+	NAMED(IN_ATTRIB),
+	NAMED(IN_CREATE),
+	NAMED(IN_DELETE),
+	NAMED(IN_CLOSE_WRITE),
+	NAMED(IN_CLOSE_NOWRITE),
+	NAMED(IN_OPEN),
+	NAMED(F_NOTIFY),
+	NAMED(F_SETFL),
 	NAMED(TCGETS),
 	NAMED(TIOCGWINSZ),
 	NAMED(FIONREAD),
