@@ -14,6 +14,8 @@
 #include "base/sys.h"
 #include "launcher/child.h"
 
+#define INPUT_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
 struct cursor {
 	const char *at;
 	uint64_t left;
@@ -165,7 +167,7 @@ static int child_records(struct child *c, int argc, int envc)
 int child_inputs(struct child *c)
 {
 	const uint64_t len = c->plan.input_bytes;
-	int argc, envc;
+	int argc, envc, seals;
 	struct stat st;
 	void *map;
 
@@ -178,6 +180,10 @@ int child_inputs(struct child *c)
 	if (c->plan.errand != ERRAND_NONE)
 		return 0;
 	if (argc == 0)
+		return child_bad();
+	/* what is checked below must still be there when it is used */
+	seals = fcntl(c->input_fd, F_GET_SEALS);
+	if (seals < 0 || (seals & INPUT_SEALS) != INPUT_SEALS)
 		return child_bad();
 	if (fstat(c->input_fd, &st) < 0)
 		return -1;

@@ -106,6 +106,7 @@ struct launcher {
 	struct loop *loop;
 	int server_fd;
 	struct unsent *unsent;
+	unsigned unsent_count;
 	int proc_fd;      /* the host's /proc, for id maps and oom scores */
 	bool own_user_ns; /* a plain user: everything happens inside a namespace of ours
 			   */
@@ -153,6 +154,7 @@ void run_kill(struct run *r);
 void run_end(struct run *r);
 void run_oom(struct run *r);
 void run_refused(struct run *r, const char *step, int num); /* never cloned */
+void run_worker_lost(struct run *r); /* the worker died before it had cloned it */
 
 /* --- probe.c */
 void probe_start(struct launcher *l);

@@ -20,6 +20,8 @@
 #include "launcher/launcher.h"
 
 #define INPUT_MOST_BYTES (64ull << 20)
+#define WAKE_MESSAGES 64 /* then deadlines have their turn, whatever the server sends */
+#define UNSENT_EACH 8 /* for a slot: more than its run and the one that waits can say */
 
 static void server_lost(struct launcher *l)
 {
@@ -39,6 +41,7 @@ static void send_unsent(struct launcher *l)
 			return;
 		}
 		l->unsent = u->next;
+		l->unsent_count--;
 		for (i = 0; i < MESSAGE_FDS; i++)
 			defer_close(&u->fds[i]);
 		free(u);
@@ -46,13 +49,22 @@ static void send_unsent(struct launcher *l)
 	loop_change(l->loop, l->server_fd, EPOLLIN);
 }
 
-/* a server that is busy with something long; at most a few messages for each slot pile up
+/*
+ * A server that is busy with something long: a few messages for each slot pile up. One
+ * that asks for more and more without reading what it is told is not ours any longer.
  */
 static void keep_unsent(struct launcher *l, const struct message *m, const int *fds)
 {
-	struct unsent *u = mem_zero(sizeof(*u)), **last = &l->unsent;
+	struct unsent *u, **last = &l->unsent;
 	uint32_t i;
 
+	if (l->unsent_count == UNSENT_EACH * l->slot_count) {
+		errno = ENOBUFS;
+		server_lost(l);
+		return;
+	}
+	l->unsent_count++;
+	u = mem_zero(sizeof(*u));
 	u->message = *m;
 	for (i = 0; i < MESSAGE_FDS; i++)
 		u->fds[i] = i < m->fds ? fcntl(fds[i], F_DUPFD_CLOEXEC, 0) : -1;
@@ -171,12 +183,15 @@ static void on_kill(struct launcher *l, uint64_t run)
 void launcher_on_server(void *arg, uint32_t events)
 {
 	struct launcher *l = arg;
-	int fds[MESSAGE_FDS], r, i;
+	int fds[MESSAGE_FDS], r = 1, i, left;
 	struct message m;
 
 	if (events & EPOLLOUT)
 		send_unsent(l);
-	while ((r = message_receive(l->server_fd, &m, fds)) == 1) {
+	for (left = WAKE_MESSAGES; left > 0; left--) {
+		r = message_receive(l->server_fd, &m, fds);
+		if (r != 1)
+			break;
 		if (m.type == MSG_RUN)
 			on_run(l, &m, &fds[0]);
 		else if (m.type == MSG_KILL)
@@ -188,7 +203,7 @@ void launcher_on_server(void *arg, uint32_t events)
 		if (r < 0)
 			break;
 	}
-	if (r < 0 && errno == EAGAIN)
+	if (r == 1 || (r < 0 && errno == EAGAIN))
 		return;
 	if (r < 0)
 		log_error("server.lost", "error=\"%s\"", strerror(errno));

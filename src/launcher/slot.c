@@ -145,7 +145,7 @@ static void worker_lost(struct slot *s)
 	if (state == SLOT_BUILDING)
 		build_failed(s, "worker", ECHILD);
 	else if (unanswered)
-		run_refused(&s->run, "worker", ECHILD);
+		run_worker_lost(&s->run);
 	else if (state == SLOT_FREE)
 		slot_reset(s);
 	/* else a run goes on without it: the launcher is its parent; rebuilt afterwards
@@ -191,8 +191,15 @@ static int fork_worker(struct slot *s)
 	if (s->worker == 0)
 		worker_main(s, theirs);
 	s->worker_pid_fd = sys_pidfd_open(s->worker, 0);
-	if (s->worker_pid_fd < 0)
+	if (s->worker_pid_fd < 0) {
+		int saved = errno;
+
+		kill(s->worker,
+		     SIGKILL); /* not reaped yet: the number is still its own */
+		waitpid(s->worker, NULL, 0);
+		errno = saved;
 		return -1;
+	}
 	if (fcntl(s->worker_fd, F_SETFL, O_NONBLOCK) < 0)
 		return -1;
 	return loop_add(s->launcher->loop, s->worker_fd, EPOLLIN, on_worker, s);
@@ -222,6 +229,10 @@ void slot_build(struct slot *s)
 void slot_reset(struct slot *s)
 {
 	run_clear(&s->run);
+	/* in v1 the worker shares the run's memory: it may have been killed with it, and
+	 * be still on its way out when the next run wants it */
+	if (s->cgroup.kind == CGROUP_V1 && cgroup_oom_seen(&s->cgroup))
+		s->condemned = true;
 	if (!s->condemned && !cgroup_empty(&s->cgroup, s->worker))
 		s->condemned = true;
 	if (!s->condemned && cgroup_run_end(&s->cgroup) < 0)

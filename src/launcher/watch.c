@@ -241,22 +241,6 @@ static bool disk_is_full(const struct run *r)
 	       (fs.f_bfree == 0 || fs.f_ffree == 0);
 }
 
-static enum verdict judge(struct run *r)
-{
-	if (cgroup_oom_seen(&r->slot->cgroup) || r->memory_out)
-		return VERDICT_OUT_OF_MEMORY;
-	if (r->timed_out)
-		return VERDICT_TIMEOUT;
-	if (r->cpu_out)
-		return VERDICT_CPU_TIMEOUT;
-	if (WIFSIGNALED(r->wait_status))
-		return WTERMSIG(r->wait_status) == SIGXCPU ? VERDICT_CPU_TIMEOUT
-							   : VERDICT_SIGNAL;
-	if (WEXITSTATUS(r->wait_status) == 0)
-		return VERDICT_OK;
-	return disk_is_full(r) ? VERDICT_DISK_FULL : VERDICT_NONZERO_EXIT;
-}
-
 static uint64_t rusage_cpu_us(const struct rusage *u)
 {
 	return (uint64_t)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000000u +
@@ -268,14 +252,44 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* the cgroup's count; without one what was reaped, since who was killed is in nobody's
+ * rusage, or what was seen on the way */
+static uint64_t cpu_us_used(const struct run *r)
+{
+	const uint64_t counted = cgroup_cpu_us(&r->slot->cgroup);
+
+	return counted != CGROUP_UNKNOWN64
+		       ? counted
+		       : larger(rusage_cpu_us(&r->rusage), r->peak.cpu_us);
+}
+
+static enum verdict judge(struct run *r)
+{
+	if (cgroup_oom_seen(&r->slot->cgroup) || r->memory_out)
+		return VERDICT_OUT_OF_MEMORY;
+	if (r->timed_out)
+		return VERDICT_TIMEOUT;
+	if (r->cpu_out)
+		return VERDICT_CPU_TIMEOUT;
+	if (!r->exited) /* killed, and nothing above says why: the client left */
+		return VERDICT_SIGNAL;
+	/* anybody can send SIGXCPU, so the time itself must have been used too */
+	if (WIFSIGNALED(r->wait_status))
+		return WTERMSIG(r->wait_status) == SIGXCPU &&
+				       cpu_us_used(r) >= r->plan.limits.cpu_ms * 1000ull
+			       ? VERDICT_CPU_TIMEOUT
+			       : VERDICT_SIGNAL;
+	if (WEXITSTATUS(r->wait_status) == 0)
+		return VERDICT_OK;
+	return disk_is_full(r) ? VERDICT_DISK_FULL : VERDICT_NONZERO_EXIT;
+}
+
 static void fill_usage(const struct run *r, struct outcome *o)
 {
 	struct cgroup_usage u;
 
 	cgroup_usage(&r->slot->cgroup, &u);
-	o->cpu_us = u.cpu_us;
-	if (o->cpu_us == CGROUP_UNKNOWN64) /* what was killed is in nobody's rusage */
-		o->cpu_us = larger(rusage_cpu_us(&r->rusage), r->peak.cpu_us);
+	o->cpu_us = cpu_us_used(r);
 	o->memory_peak_kb = u.memory_peak_kb != CGROUP_UNKNOWN64 ? u.memory_peak_kb
 								 : USAGE_UNKNOWN;
 	o->pids_peak = u.pids_peak != CGROUP_UNKNOWN32 ? u.pids_peak : USAGE_UNKNOWN;
@@ -312,6 +326,23 @@ static void finish(struct run *r)
 	m.fds = o->files;
 	launcher_send(r->slot->launcher, &m, &r->files_fd);
 	slot_reset(r->slot);
+}
+
+/* The limit is too small for the set-up itself: what the client chose, not a fault of
+ * ours */
+static void starved(struct run *r)
+{
+	r->memory_out = true;
+	r->started_ns = loop_now_ns();
+	finish(r);
+}
+
+void run_worker_lost(struct run *r)
+{
+	if (r->plan.errand == ERRAND_NONE && cgroup_oom_seen(&r->slot->cgroup))
+		starved(r);
+	else
+		failed(r, "worker", ECHILD);
 }
 
 static void on_collected(void *arg, uint32_t events)
@@ -365,12 +396,10 @@ static void collect(struct run *r)
 	}
 }
 
-/* killed on the way in: by the deadline, for memory, or because the client left */
+/* killed on the way in: by the deadline, or because the client left */
 static int why_not_started(const struct run *r)
 {
-	if (r->timed_out)
-		return ETIMEDOUT;
-	return r->memory_out ? ENOMEM : EINTR;
+	return r->timed_out ? ETIMEDOUT : EINTR;
 }
 
 /* process 1 ended without a word, and it was not us who killed it */
@@ -390,6 +419,8 @@ static void over(struct run *r)
 		seed_over(l, r->exited && r->wait_status == 0);
 	else if (r->plan.errand != ERRAND_NONE)
 		probe_run_over(l, r, NULL, 0); /* never calls execve, so never starts */
+	else if (!r->started && (r->memory_out || cgroup_oom_seen(&r->slot->cgroup)))
+		starved(r);
 	else if (!r->started)
 		failed(r, "setup", why_not_started(r));
 	else if (lost(r))
