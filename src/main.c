@@ -22,8 +22,10 @@
  *	job/result.c         verdict, exit code, message
  *	api/reply.c          struct result to JSON
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/cmd.h"
 
@@ -60,10 +62,26 @@ static void print_help(void)
 	       "sandbox-server(8) has it all.\n");
 }
 
+/* Started with one of them closed, a descriptor of ours would get its number, and logs
+ * and output would be written into it. */
+static int open_standard(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+	return fd < 0 && fcntl(STDERR_FILENO, F_GETFD) < 0 ? -1 : 0;
+}
+
 int main(int argc, char **argv)
 {
 	size_t i;
 
+	if (open_standard() < 0)
+		return 1; /* and nowhere to say so */
 	if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--version") != 0 &&
 			 strcmp(argv[1], "--help") != 0))
 		return cmd_serve(argc - 1, argv + 1);

@@ -127,11 +127,9 @@ static void on_signal(void *arg, int signo)
 
 static _Noreturn void become_server(struct supervisor *s, int listen_fd, int control_fd)
 {
-	sigset_t none;
-
+	/* its signals stay blocked until its own loop takes them: none may kill it before
+	 */
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	close(s->control_fd);
 	close(s->launcher.pid_fd);
 	close(s->prepared.start_fd);
