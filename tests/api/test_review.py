@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Attempts by hostile code and by a server taken over, and odd ways to be started."""
+
+import ctypes
+import fcntl
+import os
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+from conftest import BINARY, SANITIZED
+from support import check_healthy
+
+F_ADD_SEALS = 1033
+ALL_SEALS = 0xF
+PIDFD_GETFD = 438
+MESSAGE_BYTES = 200
+MSG_RUN, MSG_KILL, MSG_DONE, MSG_FAILED = 1, 2, 6, 7
+VERDICT_TIMEOUT = 2
+
+
+def test_a_signal_that_means_cpu_time_is_no_evidence_for_it(server):
+    answer = server.execute("import os, signal\nos.kill(os.getpid(), signal.SIGXCPU)")
+    assert answer["meta"]["verdict"] == "signal"
+    assert answer["meta"]["signal"] == signal.SIGXCPU
+    assert answer["exit_code"] == 128 + signal.SIGXCPU
+
+
+def test_cpu_time_is_judged_by_time(server):
+    answer = server.execute("while True: pass", limits={"cpu_seconds": 1}, timeout_seconds=20)
+    assert answer["meta"]["verdict"] == "cpu_timeout"
+
+
+def test_nobody_sees_which_programs_the_host_starts(server):
+    code = """
+import ctypes, fcntl, os
+libc = ctypes.CDLL(None, use_errno=True)
+fd = libc.inotify_init1(0)
+for mask in 0x1, 0x10, 0x20, 0xfff:
+    print(libc.inotify_add_watch(fd, b"/usr/bin", mask), ctypes.get_errno())
+try:
+    fcntl.fcntl(os.open("/usr/bin", os.O_RDONLY), 1026, 1)
+except PermissionError as e:
+    print(e.errno)
+print(libc.inotify_add_watch(fd, b"/tmp", 0x302))  # IN_MODIFY, IN_CREATE, IN_DELETE
+"""
+    answer = server.execute(code)
+    assert answer["stdout"] == "-1 1\n" * 4 + "1\n1\n"
+
+
+def test_too_little_memory_to_begin_with_is_no_fault_of_ours(server):
+    """And whoever comes next into the same slot does not notice."""
+    for _ in range(12):
+        answer = server.execute("pass", limits={"memory_mb": 1})
+        if answer["meta"]["verdict"] != "ok":
+            assert answer["meta"]["verdict"] == "out_of_memory"
+            assert answer["exit_code"] == 137
+        assert server.execute("print(1)")["stdout"] == "1\n"
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+def test_started_without_standard_descriptors(tmp_path, closed):
+    script = tmp_path / "script.sh"
+    script.write_text("echo out; echo err >&2; exit 3\n")
+    done = subprocess.run(
+        [BINARY, "run", "--mode", "shell", "--state-dir", str(tmp_path), str(script)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: [os.close(fd) for fd in closed],
+        timeout=60,
+    )
+    assert done.returncode == 3
+    assert done.stdout == (b"" if 1 in closed else b"out\n")
+    assert done.stderr == (b"" if 2 in closed else b"err\n")
+
+
+# ---- a server taken over, from wire/message.h and wire/input.h
+
+
+class Stolen:
+    """The server's end of the launcher's socket; the server itself stands still."""
+
+    def __init__(self, server):
+        self.server = server
+        os.kill(server.server_pid, signal.SIGSTOP)
+        self.socket = self._find()
+
+    def _find(self):
+        libc = ctypes.CDLL(None, use_errno=True)
+        pid_fd = os.pidfd_open(self.server.server_pid)
+        try:
+            for number, what in sorted(self.server.fds().items()):
+                if not what.startswith("socket:"):
+                    continue
+                fd = libc.syscall(PIDFD_GETFD, pid_fd, number, 0)
+                if fd < 0:
+                    pytest.skip("descriptors of other processes cannot be had here")
+                s = socket.socket(fileno=fd)
+                if s.family == socket.AF_UNIX and s.type == socket.SOCK_SEQPACKET:
+                    try:  # the supervisor's socket does not answer
+                        self.run(s, 1, b"true")
+                        self.end_of(s, 1, 3)
+                        return s
+                    except TimeoutError:
+                        pass
+                s.close()
+        finally:
+            os.close(pid_fd)
+        raise AssertionError("no socket to the launcher")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+        os.kill(self.server.server_pid, signal.SIGCONT)
+
+    @staticmethod
+    def record(kind, name, data):
+        text = struct.pack("<IIQ", kind, len(name), len(data)) + name + b"\0" + data + b"\0"
+        return text + b"\0" * (-len(text) % 8)
+
+    @staticmethod
+    def message(kind, fds, run, rest=b""):
+        text = struct.pack("<IIQ", kind, fds, run) + rest
+        return text + b"\0" * (MESSAGE_BYTES - len(text))
+
+    @classmethod
+    def run(cls, s, number, code, seals=ALL_SEALS, wall_ms=5000, row=0):
+        text = cls.record(1, b"", code) + cls.record(0, b"", b"")
+        fd = os.memfd_create("input", os.MFD_ALLOW_SEALING)
+        os.write(fd, text)
+        fcntl.fcntl(fd, F_ADD_SEALS, seals)
+        plan = struct.pack("<2I6IQ", row, 0, wall_ms, 5000, 64, 16, 16, 10, len(text))
+        s.settimeout(2)
+        try:
+            socket.send_fds(s, [cls.message(MSG_RUN, 1, number, plan)], [fd])
+        finally:
+            os.close(fd)
+
+    @staticmethod
+    def end_of(s, number, seconds):
+        """(type, what follows its head) of the last message about a run"""
+        s.settimeout(seconds)
+        while True:
+            text, fds, _, _ = socket.recv_fds(s, MESSAGE_BYTES, 8)
+            for fd in fds:
+                os.close(fd)
+            kind, _, run = struct.unpack_from("<IIQ", text)
+            if run == number and kind in (MSG_DONE, MSG_FAILED):
+                return kind, text[16:]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take the server's socket")
+class TestServerTakenOver:
+    def test_an_input_that_can_change_is_refused(self, start):
+        s = start(mode="shell")
+        with Stolen(s) as stolen:
+            for number, seals in enumerate((0, 0x2, 0x8, 0x7 & ~0x4), 10):
+                stolen.run(stolen.socket, number, b"true", seals=seals)
+                kind, rest = stolen.end_of(stolen.socket, number, 10)
+                assert kind == MSG_FAILED
+                assert rest[12:44].split(b"\0")[0] == b"inputs"
+        check_healthy(s, "shell")
+
+    def test_a_flood_of_messages_does_not_stretch_a_deadline(self, start):
+        s = start(mode="shell")
+        over = threading.Event()
+        with Stolen(s) as stolen:
+            flood = stolen.socket.dup()
+            nothing = stolen.message(MSG_KILL, 0, 99)
+
+            def send():
+                while not over.is_set():
+                    try:
+                        flood.send(nothing, socket.MSG_DONTWAIT)
+                    except BlockingIOError:
+                        time.sleep(0)
+
+            stolen.run(stolen.socket, 2, b"sleep 30", wall_ms=500)
+            threads = [threading.Thread(target=send) for _ in range(2)]
+            for t in threads:
+                t.start()
+            begin = time.monotonic()
+            kind, rest = stolen.end_of(stolen.socket, 2, 20)
+            over.set()
+            for t in threads:
+                t.join()
+            flood.close()
+            assert (kind, struct.unpack_from("<I", rest)[0]) == (MSG_DONE, VERDICT_TIMEOUT)
+            assert time.monotonic() - begin < (10 if SANITIZED else 3)
+        check_healthy(s, "shell")
+
+    def test_a_server_that_asks_and_never_reads_is_left(self, start):
+        s = start(mode="shell")
+        with Stolen(s) as stolen:
+            with pytest.raises(OSError):  # the launcher has hung up
+                for number in range(100, 20000):
+                    stolen.run(stolen.socket, number, b"true", row=7)
+        s.wait_log(r"launcher\.died")
+        s.wait_ready()
+        check_healthy(s, "shell")
