@@ -170,10 +170,17 @@ static int read_arguments(struct one_run *r, int argc, char **argv, struct err *
 	return 0;
 }
 
-static void write_out(int fd, const char *text, size_t len)
+/* a reader that went away ends the run, as it ends any program of a pipeline */
+static void write_out(struct one_run *r, int fd, const char *text, size_t len)
 {
-	if (fs_write_all(fd, text, len) < 0 && errno != EPIPE)
+	if (fs_write_all(fd, text, len) == 0)
+		return;
+	if (errno != EPIPE) {
 		log_warn("run.output", "error=\"%s\"", strerror(errno));
+		return;
+	}
+	r->status = 128 + SIGPIPE;
+	loop_stop(r->loop);
 }
 
 static void on_output(void *arg, uint64_t who, enum job_stream stream, const char *text,
@@ -183,7 +190,7 @@ static void on_output(void *arg, uint64_t who, enum job_stream stream, const cha
 
 	(void)who;
 	if (!r->json)
-		write_out(stream == JOB_STDOUT ? STDOUT_FILENO : STDERR_FILENO, text,
+		write_out(r, stream == JOB_STDOUT ? STDOUT_FILENO : STDERR_FILENO, text,
 			  len);
 }
 
@@ -193,13 +200,13 @@ static void on_done(void *arg, uint64_t who, const struct result *result)
 	struct buf b;
 
 	(void)who;
-	buf_init(&b, JSON_CAP);
-	if (r->json && reply_result(&b, result) == 0 && buf_puts(&b, "\n") == 0)
-		write_out(STDOUT_FILENO, b.bytes, b.len);
-	buf_done(&b);
 	r->status = result->outcome.verdict == VERDICT_TIMEOUT ? EXIT_TIMEOUT
 							       : result->exit_code;
 	loop_stop(r->loop);
+	buf_init(&b, JSON_CAP);
+	if (r->json && reply_result(&b, result) == 0 && buf_puts(&b, "\n") == 0)
+		write_out(r, STDOUT_FILENO, b.bytes, b.len);
+	buf_done(&b);
 }
 
 static void on_failed(void *arg, uint64_t who, const struct err *e)
@@ -235,6 +242,32 @@ static void on_signal(void *arg, int signo)
 	loop_stop(r->loop); /* the launcher and the run go with us */
 }
 
+static bool at_or_below(const char *name, const char *top)
+{
+	size_t len = strlen(top);
+
+	return strncmp(name, top, len) == 0 && (name[len] == '\0' || name[len] == '/');
+}
+
+/* known now that the mode is */
+static int check_names(const struct one_run *r, struct err *e)
+{
+	const struct setup *setup = &r->prepared.start->setup;
+	const struct run_request *q = &r->request;
+	size_t i;
+
+	for (i = 0; i < q->file_count; i++) {
+		if (at_or_below(q->files[i].name, setup->row[q->row].script))
+			return err_bad(e, "--file %s: that name is the script's own",
+				       q->files[i].name);
+		if (at_or_below(q->files[i].name, setup->output_dir))
+			return err_bad(e,
+				       "--file %s: that name is the output directory's",
+				       q->files[i].name);
+	}
+	return 0;
+}
+
 static int fill_request(struct one_run *r, struct err *e)
 {
 	const struct settings *s = &r->prepared.settings;
@@ -242,7 +275,7 @@ static int fill_request(struct one_run *r, struct err *e)
 	struct limits wanted = {0};
 
 	q->mode = modes_for_language(&r->prepared.modes, NULL, &q->row, e);
-	if (!q->mode || read_path(r->script, &q->code, e) < 0)
+	if (!q->mode || check_names(r, e) < 0 || read_path(r->script, &q->code, e) < 0)
 		return -1;
 	buf_init(&q->stdin_text, INPUT_CAP);
 	if (r->stdin_given &&
