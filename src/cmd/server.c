@@ -49,6 +49,14 @@ struct server {
 	int status;
 };
 
+/* clearenv alone leaves the texts where they were: a bug could still tell them */
+static void forget_environment(void)
+{
+	for (char **v = environ; v && *v; v++)
+		explicit_bzero(*v, strlen(*v));
+	clearenv();
+}
+
 static int drop_rights(const struct settings *s)
 {
 	const uid_t uid = geteuid() == 0 ? (uid_t)s->uid_base - 1 : geteuid();
@@ -60,7 +68,7 @@ static int drop_rights(const struct settings *s)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return -1;
-	clearenv();
+	forget_environment();
 	return chdir("/");
 }
 
