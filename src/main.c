@@ -23,6 +23,7 @@
  *	api/reply.c          struct result to JSON
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -82,6 +83,9 @@ int main(int argc, char **argv)
 
 	if (open_standard() < 0)
 		return 1; /* and nowhere to say so */
+	/* whoever reads our log may go away: that ends neither us nor what runs. A
+	 * program gets all its signals back. */
+	(void)signal(SIGPIPE, SIG_IGN);
 	if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--version") != 0 &&
 			 strcmp(argv[1], "--help") != 0))
 		return cmd_serve(argc - 1, argv + 1);

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <grp.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,9 +18,11 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/caps.h"
+#include "base/defer.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/sys.h"
@@ -96,6 +99,21 @@ static void raise_descriptors(void)
 	}
 }
 
+/* the host's; a directory of that name alone is not one */
+static int open_proc(void)
+{
+	auto_fd int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct statfs fs;
+
+	if (fd < 0 || fstatfs(fd, &fs) < 0)
+		return -1;
+	if (fs.f_type != PROC_SUPER_MAGIC) {
+		errno = ENOENT;
+		return -1;
+	}
+	return take_fd(&fd);
+}
+
 int launcher_main(const struct launcher_start *start, int server_fd)
 {
 	static struct launcher l; /* large; and workers are forked from here */
@@ -115,7 +133,7 @@ int launcher_main(const struct launcher_start *start, int server_fd)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != supervisor)
 		return 1;
 	raise_descriptors();
-	l.proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	l.proc_fd = open_proc();
 	if (!l.loop || fcntl(server_fd, F_SETFL, O_NONBLOCK) < 0 ||
 	    loop_add(l.loop, server_fd, EPOLLIN, launcher_on_server, &l) < 0)
 		return 1;

@@ -272,6 +272,10 @@ void verdicts_report(const struct launcher *l, const struct probe_facts *f,
 		no_user_namespace(f, out);
 		say(out->summary, sizeof(out->summary), "%s",
 		    out->layer[LAYER_USER_NAMESPACE].reason);
+	} else if (strcmp(f->fatal_step, "host_proc") == 0) {
+		REASON(&out->layer[LAYER_PROC], "/proc is not mounted");
+		FIX(&out->layer[LAYER_PROC], "mount -t proc proc /proc");
+		say(out->summary, sizeof(out->summary), "/proc is not mounted");
 	} else {
 		say(out->summary, sizeof(out->summary), "sandbox step \"%s\" failed: %s",
 		    f->fatal_step, strerror(f->fatal_num));

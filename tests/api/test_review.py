@@ -3,7 +3,10 @@
 
 import ctypes
 import fcntl
+import http.client
+import json
 import os
+import re
 import signal
 import socket
 import struct
@@ -77,6 +80,37 @@ def test_started_without_standard_descriptors(tmp_path, closed):
     assert done.returncode == 3
     assert done.stdout == (b"" if 1 in closed else b"out\n")
     assert done.stderr == (b"" if 2 in closed else b"err\n")
+
+
+def test_a_reader_of_the_log_that_goes_away_takes_nobody_along(tmp_path):
+    """The launcher speaks when a slot is rebuilt, which code can bring about."""
+    r, w = os.pipe()
+    proc = subprocess.Popen(
+        [BINARY, "serve", "--mode", "shell", "--port", "0", "--state-dir", str(tmp_path)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=w,
+    )
+    os.close(w)
+    try:
+        text = b""
+        while b"server.listening" not in text:
+            piece = os.read(r, 4096)
+            assert piece, text
+            text += piece
+        os.close(r)
+        port = int(re.search(rb"port=(\d+)", text).group(1))
+        for code in "tail /dev/zero", "echo hi":
+            c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            body = json.dumps({"code": code, "limits": {"memory_mb": 16}})
+            c.request("POST", "/execute", body, {"Content-Type": "application/json"})
+            answer = json.loads(c.getresponse().read())
+            c.close()
+        assert answer["stdout"] == "hi\n"
+        assert proc.poll() is None
+    finally:
+        proc.terminate()
+        assert proc.wait(40) == 0
 
 
 # ---- a server taken over, from wire/message.h and wire/input.h
