@@ -79,13 +79,14 @@ static int open_standard(void)
 
 int main(int argc, char **argv)
 {
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
 	size_t i;
 
 	if (open_standard() < 0)
 		return 1; /* and nowhere to say so */
 	/* whoever reads our log may go away: that ends neither us nor what runs. A
 	 * program gets all its signals back. */
-	(void)signal(SIGPIPE, SIG_IGN);
+	sigaction(SIGPIPE, &ignore, NULL);
 	if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--version") != 0 &&
 			 strcmp(argv[1], "--help") != 0))
 		return cmd_serve(argc - 1, argv + 1);

@@ -31,7 +31,7 @@ int fdpass_send(int socket_fd, const void *bytes, size_t len, const int *fds,
 	if (count) {
 		head.msg_control = control.bytes;
 		head.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-		c = CMSG_FIRSTHDR(&head);
+		c = &control.align; /* CMSG_FIRSTHDR, known to be there */
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
 		c->cmsg_len = CMSG_LEN(sizeof(int) * count);

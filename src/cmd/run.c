@@ -96,45 +96,65 @@ static int add_file(struct one_run *r, const char *text, struct err *e)
 	return read_path(equals + 1, &files[q->file_count++].data, e);
 }
 
-/* "--name value" and "--name=value"; NULL when this argument is another one */
-static const char *option(char **argv, int argc, int *at, const char *name, struct err *e)
+static int set_timeout(struct one_run *r, const char *value, struct err *e)
 {
-	size_t len = strlen(name);
-
-	if (strncmp(argv[*at], name, len) != 0)
-		return NULL;
-	if (argv[*at][len] == '=')
-		return argv[*at] + len + 1;
-	if (argv[*at][len] != '\0')
-		return NULL;
-	if (*at + 1 >= argc) {
-		err_bad(e, "%s wants a value", name);
-		return NULL;
-	}
-	return argv[++*at];
+	if (num_decimal(value, &r->timeout_sec) < 0 || r->timeout_sec <= 0 ||
+	    r->timeout_sec > 86400)
+		return err_bad(e, "--timeout %s: want seconds, more than 0", value);
+	return 0;
 }
 
-/* 1: an option was taken; 0: none of ours; -1 */
-static int own_option(struct one_run *r, int argc, char **argv, int *at, struct err *e)
+static int set_stdin(struct one_run *r, const char *value, struct err *e)
 {
-	const char *value;
+	(void)value;
+	(void)e;
+	r->stdin_given = true;
+	return 0;
+}
 
-	if (strcmp(argv[*at], "--stdin") == 0)
-		return r->stdin_given = true;
-	if (strcmp(argv[*at], "--json") == 0)
-		return r->json = true;
-	value = option(argv, argc, at, "--timeout", e);
-	if (value) {
-		if (num_decimal(value, &r->timeout_sec) < 0 || r->timeout_sec <= 0 ||
-		    r->timeout_sec > 86400)
-			return err_bad(e, "--timeout %s: want seconds, more than 0",
-				       value);
-		return 1;
+static int set_json(struct one_run *r, const char *value, struct err *e)
+{
+	(void)value;
+	(void)e;
+	r->json = true;
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	bool has_value;
+	int (*set)(struct one_run *r, const char *value, struct err *e);
+} options[] = {
+	{"--timeout", true, set_timeout},
+	{"--file", true, add_file},
+	{"--stdin", false, set_stdin},
+	{"--json", false, set_json},
+};
+
+/* "--name value" or "--name=value". How many arguments it took; 0: none of ours; -1 */
+static int own_option(struct one_run *r, int left, char **argv, struct err *e)
+{
+	unsigned i;
+
+	for (i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		const size_t len = strlen(options[i].name);
+		const char *rest = argv[0] + len;
+		int took = 1;
+
+		if (strncmp(argv[0], options[i].name, len) != 0 ||
+		    (*rest && *rest != '='))
+			continue;
+		if (*rest && !options[i].has_value)
+			return err_bad(e, "%s has no value", options[i].name);
+		if (!*rest && options[i].has_value && left < 2)
+			return err_bad(e, "%s wants a value", options[i].name);
+		if (*rest)
+			rest++;
+		else if (options[i].has_value)
+			rest = argv[took++];
+		return options[i].set(r, rest, e) < 0 ? -1 : took;
 	}
-	value = e->kind ? NULL : option(argv, argc, at, "--file", e);
-	if (value)
-		return add_file(r, value, e) < 0 ? -1 : 1;
-	return e->kind ? -1 : 0;
+	return 0;
 }
 
 /* settings and our own flags in any order, then the script, then its arguments */
@@ -143,19 +163,20 @@ static int read_arguments(struct one_run *r, int argc, char **argv, struct err *
 	auto_free char **settings = mem_array((size_t)argc + 1, sizeof(char *));
 	int at, own, count = 0;
 
-	for (at = 0; at < argc && argv[at][0] == '-' && argv[at][1] == '-'; at++) {
+	for (at = 0; at < argc && strncmp(argv[at], "--", 2) == 0; at += own) {
 		if (strcmp(argv[at], "--help") == 0) {
 			print_usage(usage);
 			exit(0);
 		}
-		own = own_option(r, argc, argv, &at, e);
+		own = own_option(r, argc - at, argv + at, e);
 		if (own < 0)
 			return -1;
-		if (own)
+		if (own > 0)
 			continue;
-		settings[count++] = argv[at]; /* every setting has a value */
-		if (!strchr(argv[at], '=') && at + 1 < argc)
-			settings[count++] = argv[++at];
+		/* every setting has a value */
+		own = strchr(argv[at], '=') || at + 1 == argc ? 1 : 2;
+		memcpy(settings + count, argv + at, (size_t)own * sizeof(*argv));
+		count += own;
 	}
 	if (settings_load(&r->prepared.settings, count, settings, NULL, e) < 0)
 		return -1;

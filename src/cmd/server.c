@@ -146,7 +146,7 @@ static void on_control(void *arg, uint32_t events)
 	struct server *s = arg;
 	int fds[FDPASS_MAX];
 	size_t count;
-	char byte;
+	char byte = 0;
 
 	(void)events;
 	if (fdpass_receive(s->control_fd, &byte, 1, fds, &count, false) == 1 &&

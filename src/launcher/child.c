@@ -99,7 +99,7 @@ int child_send(const struct child *c, const struct child_news *n, const int *fds
 	if (count > 0) {
 		m.msg_control = control.bytes;
 		m.msg_controllen = CMSG_SPACE((size_t)count * sizeof(int));
-		h = CMSG_FIRSTHDR(&m);
+		h = &control.align; /* CMSG_FIRSTHDR, known to be there */
 		h->cmsg_level = SOL_SOCKET;
 		h->cmsg_type = SCM_RIGHTS;
 		h->cmsg_len = CMSG_LEN((size_t)count * sizeof(int));

@@ -67,7 +67,7 @@ static void keep_unsent(struct launcher *l, const struct message *m, const int *
 	u = mem_zero(sizeof(*u));
 	u->message = *m;
 	for (i = 0; i < MESSAGE_FDS; i++)
-		u->fds[i] = i < m->fds ? fcntl(fds[i], F_DUPFD_CLOEXEC, 0) : -1;
+		u->fds[i] = fds && i < m->fds ? fcntl(fds[i], F_DUPFD_CLOEXEC, 0) : -1;
 	while (*last)
 		last = &(*last)->next;
 	*last = u;

@@ -402,7 +402,7 @@ TEST(what_is_not_there_yet_says_so)
 	CHECK(field_fails("\"language\":\"js\",\"requirements\":[\"six\"]", 501,
 			  "not_available_yet", "requirements"));
 	CHECK(field_fails("\"network\":true", 501, "not_available_yet", "network"));
-	CHECK(field_fails("\"network\":[\"pypi.org\"]", 501, "not_available_yet",
+	CHECK(field_fails("\"network\":[\"example.org\"]", 501, "not_available_yet",
 			  "network"));
 	CHECK(parse_field("\"requirements\":[],\"network\":false") == 0);
 	CHECK(parse_field("\"language\":\"go\",\"requirements\":[\"six\"]") == 0);
