@@ -234,7 +234,7 @@ test-image: | packages ## build the container image and test it
 	@tests/image/run
 
 image: | packages ## the container image
-	buildah build --layers -t sandbox-server -f Containerfile .
+	buildah build --format docker --layers -t sandbox-server -f Containerfile .
 
 FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/fuzz/fuzz_%,$(wildcard tests/fuzz/fuzz_*.c))
 $(FUZZERS): $(BUILD)/fuzz/fuzz_%: $(BUILD)/fuzz/tests/fuzz/fuzz_%.o $(BUILD)/fuzz/product.a

@@ -21,6 +21,7 @@
 struct abilities {
 	bool pivot;        /* else the new root is moved over the old one and entered */
 	bool private_proc; /* else /proc is empty */
+	bool hostname;     /* else the name is the container's */
 	bool overlay;      /* overlayfs in a user namespace, for the compile cache */
 	bool go_seed;      /* the compile cache's seed is complete */
 	int landlock_abi;  /* 0: none */

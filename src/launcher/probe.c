@@ -40,6 +40,8 @@ static const struct {
 	{"slot_proc", 0, offsetof(struct abilities, private_proc), LAYER_PROC},
 	{"proc", EPERM, offsetof(struct abilities, private_proc), LAYER_PROC},
 	{"namespace_limits", EROFS, offsetof(struct abilities, private_proc), LAYER_PROC},
+	/* containers without CAP_SYS_ADMIN: their filter refuses it in every namespace */
+	{"hostname", EPERM, offsetof(struct abilities, hostname), LAYER_UTS_NAMESPACE},
 	{"go_cache", 0, offsetof(struct abilities, overlay), LAYER_COUNT},
 };
 
@@ -211,6 +213,7 @@ void probe_start(struct launcher *l)
 	l->abilities = (struct abilities){
 		.pivot = true,
 		.private_proc = true,
+		.hostname = true,
 		.overlay = true,
 		.landlock_abi = abi > 0 ? abi : 0,
 		.poll_memory = l->cgroups.kind == CGROUP_NONE,

@@ -178,8 +178,14 @@ static void look(const struct launcher *l, const struct probe_facts *f, struct r
 	look_limits(l, f, r);
 	look_rights(l, &f->seen, r);
 	look_landlock(l, &f->seen, &r->layer[LAYER_LANDLOCK]);
-	if (strcmp(f->seen.hostname, "sandbox") != 0)
+	if (!l->abilities.hostname) {
+		REASON(&r->layer[LAYER_UTS_NAMESPACE], "sethostname refused: %s",
+		       strerror(f->refused[LAYER_UTS_NAMESPACE]));
+		FIX(&r->layer[LAYER_UTS_NAMESPACE],
+		    "allow sethostname in the container's seccomp profile");
+	} else if (strcmp(f->seen.hostname, "sandbox") != 0) {
 		r->layer[LAYER_UTS_NAMESPACE].active = 0;
+	}
 }
 
 /* in a chroot the kernel refuses user namespaces to everybody, root included */
@@ -222,7 +228,7 @@ static const enum layer_id needed[] = {
 	LAYER_SECCOMP,        LAYER_PIDS_LIMIT,
 };
 
-static uint32_t level_of(const struct launcher *l, struct report *r)
+static uint32_t level_of(struct report *r)
 {
 	unsigned i;
 
@@ -239,8 +245,8 @@ static uint32_t level_of(const struct launcher *l, struct report *r)
 	for (i = 0; i < LAYER_COUNT; i++) {
 		struct layer *n = &r->layer[i];
 
-		if (n->requested &&
-		    (!n->active || (i == LAYER_ROOT && !l->abilities.pivot))) {
+		/* active with a reason: it holds, but not in its full form */
+		if (n->requested && (!n->active || n->reason[0])) {
 			say(r->summary, sizeof(r->summary), "%s: %s",
 			    report_layer_name(i), n->reason[0] ? n->reason : n->evidence);
 			return LEVEL_NAMESPACES;
@@ -262,7 +268,7 @@ void verdicts_report(const struct launcher *l, const struct probe_facts *f,
 	if (f->looked)
 		look(l, f, out);
 	if (!f->fatal_step[0]) {
-		out->level = level_of(l, out);
+		out->level = level_of(out);
 		return;
 	}
 	out->level = LEVEL_NONE;

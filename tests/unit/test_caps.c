@@ -54,9 +54,9 @@ static void spread(void)
 	struct __user_cap_data_struct d[2];
 
 	CHECK(sys_capget(d) == 0);
-	d[0].inheritable |= 1u << CAP_NET_RAW;
+	d[0].inheritable |= 1u << CAP_KILL;
 	CHECK(sys_capset(d) == 0);
-	CHECK(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_NET_RAW, 0, 0) == 0);
+	CHECK(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_KILL, 0, 0) == 0);
 }
 
 static void nothing_left(void)
