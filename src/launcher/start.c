@@ -68,11 +68,23 @@ static int own_user_namespace(const struct setup *setup)
 		       : 0;
 }
 
+/* Exactly 1, for us and whatever we start: at 0 a core_pattern that names a helper still
+ * has it run, as root. A hard limit of 0 that is there already cannot be raised. */
+static int forbid_core(void)
+{
+	struct rlimit core;
+
+	if (getrlimit(RLIMIT_CORE, &core) < 0)
+		return -1;
+	if (core.rlim_max > 1)
+		core.rlim_max = 1;
+	core.rlim_cur = core.rlim_max;
+	return setrlimit(RLIMIT_CORE, &core);
+}
+
 /* 0, or -1 with errno and the step's name */
 static int take_place(struct launcher *l, const char **out_step)
 {
-	const struct rlimit no_core = {0, 0};
-
 	*out_step = "user_namespace";
 	l->own_user_ns = !caps_have("cap_sys_admin");
 	if (l->own_user_ns && own_user_namespace(l->setup) < 0)
@@ -82,8 +94,7 @@ static int take_place(struct launcher *l, const char **out_step)
 		return -1;
 	if (caps_keep_for_launcher() < 0)
 		return -1;
-	if (setrlimit(RLIMIT_CORE, &no_core) < 0 ||
-	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+	if (forbid_core() < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return -1;
 	umask(0077);
 	return 0;

@@ -31,6 +31,7 @@
 	100000 /* one period of the CPU quota: a timeout is not a CPU limit */
 #define CPU_LOOK_US 10000
 #define SAMPLE_MS 20
+#define END_MS 5 /* from the end of the program to that of its tree, as a rule */
 
 void run_clear(struct run *r)
 {
@@ -59,6 +60,9 @@ void run_kill(struct run *r)
 		return;
 	cgroup_unthrottle(&r->slot->cgroup);
 	sys_pidfd_send_signal(r->pid_fd, SIGKILL);
+	/* process 1 takes the rest along, but only when it gets to run: among many that
+	 * spin that may take longer than anybody should wait */
+	cgroup_kill(&r->slot->cgroup, r->slot->worker);
 }
 
 /* on the way out: kill, and wait until nothing of it is left */
@@ -155,6 +159,8 @@ static void on_news(void *arg, uint32_t events)
 			r->exited = true;
 			r->wait_status = n.status;
 			r->exited_ns = n.at_ns;
+			loop_timer_at(r->slot->launcher->loop, &r->timer,
+				      loop_now_ns() + END_MS * MS);
 		}
 		for (i = 0; i < count; i++)
 			defer_close(&fds[i]);
@@ -214,6 +220,10 @@ static void on_timer(void *arg)
 
 	if (r->collector_fd >= 0) {
 		collect_kill(r->collector_fd);
+		return;
+	}
+	if (r->exited) { /* it was in time, but others of its tree are slow to go */
+		run_kill(r);
 		return;
 	}
 	if (!r->started) {

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import struct
@@ -16,7 +17,7 @@ import time
 
 import pytest
 from conftest import BINARY, SANITIZED
-from support import check_healthy
+from support import check_healthy, timed
 
 F_ADD_SEALS = 1033
 ALL_SEALS = 0xF
@@ -55,6 +56,45 @@ print(libc.inotify_add_watch(fd, b"/tmp", 0x302))  # IN_MODIFY, IN_CREATE, IN_DE
     assert answer["stdout"] == "-1 1\n" * 4 + "1\n1\n"
 
 
+SPIN = """
+import os, time
+for call in (lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+             lambda: os.setpriority(os.PRIO_USER, 0, 19),
+             lambda: os.sched_setaffinity(1, {0})):
+    try:
+        call()
+        print("worked")
+    except PermissionError:
+        pass
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+for _ in range(55):
+    if os.fork() == 0:
+        while True: pass
+"""
+
+
+def test_process_1_cannot_be_slowed_down(server):
+    answer, seconds = timed(lambda: server.execute(SPIN + "time.sleep(60)", timeout_seconds=1))
+    assert answer["meta"]["verdict"] == "timeout"
+    assert answer["stdout"] == ""
+    assert seconds < (6 if SANITIZED else 2)
+
+
+def test_many_that_spin_do_not_delay_the_answer(server):
+    answer, seconds = timed(lambda: server.execute(SPIN + "os._exit(3)"))
+    assert (answer["meta"]["verdict"], answer["exit_code"]) == ("nonzero_exit", 3)
+    assert seconds < (6 if SANITIZED else 2)
+
+
+def test_no_helper_is_run_for_a_core(server):
+    """Exactly 1 is what the kernel takes for no: at 0 a helper would still be run, as root."""
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+        pytest.skip("the hard limit is 0 already")
+    answer = server.execute("import resource\nprint(resource.getrlimit(resource.RLIMIT_CORE))")
+    assert answer["stdout"] == "(1, 1)\n"
+
+
+@pytest.mark.skipif(SANITIZED, reason="the launcher's own processes are too large for that")
 def test_too_little_memory_to_begin_with_is_no_fault_of_ours(server):
     """And whoever comes next into the same slot does not notice."""
     for _ in range(12):
