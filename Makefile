@@ -31,7 +31,8 @@ say = $(if $(filter 0,$(V)),@printf '  %-7s %s\n' $(1) $(2))
 
 ARGS ?=
 FUZZ_SECONDS ?= 60
-TESTS_MUST_RUN ?= 1
+# as root every test can run, so that a skipped one is a failure
+TESTS_MUST_RUN ?= $(if $(filter 0,$(shell id -u)),1,0)
 JOBS ?= $(shell nproc)
 export TESTS_MUST_RUN CC MONGOOSE_DIR PARSON_DIR FUZZ_SECONDS
 
