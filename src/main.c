@@ -4,10 +4,11 @@
  *
  * One request, top to bottom:
  *
- *	cmd/serve.c          the supervisor: settings, modes, filters; starts launcher and
- *server cmd/server.c         the server: no rights from here on http/server.c bytes
- *become a request, after http/admit.c let it in http/routes.c        method and path
- *choose a handler http/on_execute.c    body in, answer later, by connection id
+ *	cmd/serve.c          the supervisor: reads settings, starts launcher and server
+ *	cmd/server.c         the server: no rights from here on
+ *	http/server.c        bytes become a request, after http/admit.c let it in
+ *	http/routes.c        method and path choose a handler
+ *	http/on_execute.c    body in, answer later, by connection id
  *	api/request.c        JSON to struct run_request, every field checked
  *	job/queue.c          admit now, queue, or refuse as busy
  *	job/prepare.c        settings + mode + request to a plan and a sealed memfd

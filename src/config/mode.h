@@ -38,10 +38,12 @@ struct modes {
 
 /*
  * Decides what is served (settings->mode or auto), asks each runtime for its version
- *within 5 s, fills modes and setup's rows, binds and environment. -1 and *e with exactly
- *the messages of the manual: no supported runtime found in PATH (tried: python3, go,
- *node, bash) unsupported mode "ruby" (supported: python, golang, node, shell) mode=golang
- *but 'go' not found in PATH mode=python but 'python3' does not run
+ * within 5 s, fills modes and setup's rows, binds and environment. -1 and *e with exactly
+ * the messages of the manual:
+ *	no supported runtime found in PATH (tried: python3, go, node, bash)
+ *	unsupported mode "ruby" (supported: python, golang, node, shell)
+ *	mode=golang but 'go' not found in PATH
+ *	mode=python but 'python3' does not run
  */
 int modes_find(struct modes *m, const struct settings *s, struct setup *setup,
 	       struct err *e);

@@ -9,7 +9,7 @@
  *	server.c      listener, mongoose inside our loop
  *
  * A connection is a struct conn for as long as its mg_connection lives. Jobs know it by
- *the number of its present request, conn.who.
+ * the number of its present request, conn.who.
  */
 #ifndef HTTP_CONN_H
 #define HTTP_CONN_H

@@ -5,9 +5,10 @@
  * The supervisor claims a base once and releases it at the end; the base is flat, so that
  * it travels to the launcher in a memfd. The launcher makes one slot per worker below it.
  *
- *	v1:  base/slot-N             in every controller: the worker, and the runs it
- *clones v2:  base/control            supervisor, server, launcher base/slot-N/worker the
- *worker base/slot-N/run         one run, born there by CLONE_INTO_CGROUP; fresh each time
+ *	v1:  base/slot-N             in every controller: the worker, and its runs
+ *	v2:  base/control            supervisor, server, launcher
+ *	     base/slot-N/worker      the worker
+ *	     base/slot-N/run         one run, born by CLONE_INTO_CGROUP; fresh each time
  *
  * Where nothing can be claimed the kind is CGROUP_NONE, and everything below still works:
  * it limits nothing, kills nothing, and every number is unknown.

@@ -13,7 +13,7 @@
  *	probe.c     what this host allows, found by doing
  *
  * One thread, one loop. The launcher reads no client bytes: code and files pass by as a
- *sealed memfd that only the sandbox opens.
+ * sealed memfd that only the sandbox opens.
  */
 #ifndef LAUNCHER_LAUNCHER_H
 #define LAUNCHER_LAUNCHER_H
