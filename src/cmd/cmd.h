@@ -4,11 +4,11 @@
  *
  *	serve.c     the supervisor
  *	server.c    the process that speaks HTTP
+ *	confine.c   takes from it what it has no use for
  *	launcher.c  what the supervisor executes as the launcher
  *	run.c       one program without HTTP
  *	check.c     which isolation layers work here
- *	prepare.c   settings, modes, filters and cgroups to what a launcher is started
- *with
+ *	prepare.c   settings, modes, filters, cgroups to what a launcher starts with
  */
 #ifndef CMD_CMD_H
 #define CMD_CMD_H
@@ -61,6 +61,12 @@ void explain_level(const struct report *r, uint32_t min_level);
 
 /* cmd/server.c: does not return before the end; the exit status */
 int server_main(struct prepared *p, int listen_fd, int control_fd, int launcher_fd);
+
+/*
+ * confine.c: no file but below stored_fd (-1: none at all), no connections of its own, no
+ * execve. For good; 0, or -1 with errno
+ */
+int confine_server(int stored_fd);
 
 /* help.c: a command's own text, then the settings */
 void print_usage(const char *text);

@@ -4,7 +4,7 @@
  *
  * Runs in: a child of the supervisor. It parses hostile bytes, so before the first one it
  * gives up every right: not root, no capability in any set, no_new_privs, an empty
- * environment.
+ * environment; then, with everything open, confine.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -201,6 +201,7 @@ static int start(struct server *s, int listen_fd, int launcher_fd, struct err *e
 {
 	const struct settings *set = &s->prepared->settings;
 	sigset_t signals;
+	int stored_fd;
 
 	s->loop = loop_new();
 	sigemptyset(&signals);
@@ -217,8 +218,10 @@ static int start(struct server *s, int listen_fd, int launcher_fd, struct err *e
 			   http_server_observer(s->http), launcher_fd);
 	jobs_on_report(s->jobs, on_report, s);
 	http_server_set_jobs(s->http, s->jobs);
-	s->artifacts = artifacts_new(open_artifacts(s->prepared),
-				     set->artifact_max_mb << 20);
+	stored_fd = open_artifacts(s->prepared);
+	if (confine_server(stored_fd) < 0)
+		return err_errno(e, "confine the server");
+	s->artifacts = artifacts_new(stored_fd, set->artifact_max_mb << 20);
 	http_server_set_artifacts(s->http, s->artifacts,
 				  s->prepared->state_note[0] ? s->prepared->state_note
 							     : NULL);

@@ -153,6 +153,15 @@ def test_a_reader_of_the_log_that_goes_away_takes_nobody_along(tmp_path):
         assert proc.wait(40) == 0
 
 
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer needs what is taken here")
+def test_the_server_can_open_nothing_and_start_nothing(server):
+    with open(f"/proc/{server.server_pid}/status", encoding="ascii") as f:
+        status = dict(line.split(":", 1) for line in f if ":" in line)
+    assert status["Seccomp"].strip() == "2"
+    assert status["NoNewPrivs"].strip() == "1"
+    assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
+
+
 # ---- a server taken over, from wire/message.h and wire/input.h
 
 
