@@ -20,12 +20,13 @@
 
 #define WAKE_MESSAGES 64
 
-/* a run whose outcome is known does not need the launcher any more */
+/* one that waits for its turn has nothing to lose yet, and one whose outcome is known does
+ * not need the launcher any more */
 static struct job *first_unfinished(const struct jobs *j)
 {
 	struct job *job = j->first;
 
-	while (job && job->state == JOB_DRAINING)
+	while (job && (job->state == JOB_QUEUED || job->state == JOB_DRAINING))
 		job = job->next;
 	return job;
 }

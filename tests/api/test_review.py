@@ -16,8 +16,8 @@ import threading
 import time
 
 import pytest
-from conftest import BINARY, SANITIZED
-from support import check_healthy, timed
+from conftest import BINARY, SANITIZED, wait_for
+from support import Later, check_healthy, timed
 
 F_ADD_SEALS = 1033
 ALL_SEALS = 0xF
@@ -160,6 +160,21 @@ def test_the_server_can_open_nothing_and_start_nothing(server):
     assert status["Seccomp"].strip() == "2"
     assert status["NoNewPrivs"].strip() == "1"
     assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == 0
+
+
+def test_who_waits_for_a_turn_outlives_the_launcher(start):
+    s = start(mode="shell", SANDBOX_MAX_CONCURRENT="1", SANDBOX_QUEUE="1")
+    running = threading.Thread(target=lambda: s.post("/execute", {"code": "sleep 20"}))
+    running.start()
+    wait_for(lambda: s.load() == 1)
+    waiting = Later(s, "echo still here")
+    launcher = [p for p in s.pids() if p not in (s.pid, s.server_pid)][0]
+    with open(f"/proc/{launcher}/comm", encoding="ascii") as f:
+        assert f.read() == "sandbox-launch\n"
+    time.sleep(0.2)  # until the second one is in the queue, which nothing shows
+    os.kill(launcher, signal.SIGKILL)
+    assert waiting.result(30)["stdout"] == "still here\n"
+    running.join()
 
 
 # ---- a server taken over, from wire/message.h and wire/input.h
