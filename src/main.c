@@ -88,6 +88,7 @@ int main(int argc, char **argv)
 	/* whoever reads our log may go away: that ends neither us nor what runs. A
 	 * program gets all its signals back. */
 	sigaction(SIGPIPE, &ignore, NULL);
+	sigaction(SIGXFSZ, &ignore, NULL); /* a low ulimit -f: an error, not the end */
 	if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--version") != 0 &&
 			 strcmp(argv[1], "--help") != 0))
 		return cmd_serve(argc - 1, argv + 1);

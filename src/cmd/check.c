@@ -10,13 +10,13 @@
 
 #include "api/api.h"
 #include "base/buf.h"
+#include "base/defer.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "cmd/cmd.h"
 
 #define JSON_CAP (256u << 10)
-
-static const char *const own_flags[] = {"--json", "--help", NULL};
 
 static const char usage[] =
 	"usage: sandbox-server check [SETTINGS] [--json]\n\n"
@@ -64,6 +64,29 @@ static int print_report(const struct report *r, uint32_t min_level, bool json)
 	return r->level >= min_level ? 0 : 1;
 }
 
+/* our own flags may stand anywhere between the settings; 1, 0 for help, -1 */
+static int read_arguments(struct settings *s, int argc, char **argv, bool *json,
+			  struct err *e)
+{
+	auto_free char **rest = mem_array((size_t)argc + 1, sizeof(char *));
+	int i, used, count = 0;
+
+	for (i = 0; i < argc; i++) {
+		if (strcmp(argv[i], "--help") == 0) {
+			print_usage(usage);
+			return 0;
+		}
+		if (strcmp(argv[i], "--json") == 0)
+			*json = true;
+		else
+			rest[count++] = argv[i];
+	}
+	used = settings_load(s, count, rest, NULL, e);
+	if (used >= 0 && used < count)
+		return err_bad(e, "unknown argument '%s' (try check --help)", rest[used]);
+	return used < 0 ? -1 : 1;
+}
+
 int cmd_check(int argc, char **argv)
 {
 	struct launched launcher = {.pid_fd = -1, .socket_fd = -1};
@@ -71,30 +94,19 @@ int cmd_check(int argc, char **argv)
 	struct report report;
 	struct err e = {0};
 	bool json = false;
-	int used, status = 1;
+	int go_on, status = 0;
 
-	used = settings_load(&p.settings, argc, argv, own_flags, &e);
-	for (; used >= 0 && used < argc; used++) {
-		if (strcmp(argv[used], "--help") == 0) {
-			print_usage(usage);
-			return 0;
-		}
-		if (strcmp(argv[used], "--json") != 0) {
-			err_bad(&e, "unknown argument '%s' (try check --help)",
-				argv[used]);
-			used = -2;
-			break;
-		}
-		json = true;
-	}
 	log_setup(LOG_ERROR, LOG_TEXT, "check");
+	go_on = read_arguments(&p.settings, argc, argv, &json, &e);
 	p.settings.log_level = LOG_ERROR;
-	if (used >= 0 && prepare(&p, 1, TO_CHECK, &e) == 0 &&
+	if (go_on > 0 && prepare(&p, 1, TO_CHECK, &e) == 0 &&
 	    launch(&p, &launcher, &e) == 0 &&
-	    launched_report(&launcher, &report, &e) == 0)
+	    launched_report(&launcher, &report, &e) == 0) {
 		status = print_report(&report, (uint32_t)p.settings.min_isolation, json);
-	else
+	} else if (go_on != 0) {
 		fprintf(stderr, "sandbox-server: %s\n", e.text);
+		status = 1;
+	}
 	launched_done(&launcher);
 	prepared_done(&p);
 	return status;

@@ -17,10 +17,11 @@
 
 static const struct launcher_start *map_start(int fd)
 {
+	const int seals = fcntl(fd, F_GET_SEALS);
 	const struct launcher_start *start;
 	struct stat st;
 
-	if ((fcntl(fd, F_GET_SEALS) & ALL_SEALS) != ALL_SEALS || fstat(fd, &st) < 0 ||
+	if (seals < 0 || (seals & ALL_SEALS) != ALL_SEALS || fstat(fd, &st) < 0 ||
 	    st.st_size != (off_t)sizeof(*start))
 		return NULL;
 	start = mmap(NULL, sizeof(*start), PROT_READ, MAP_SHARED, fd, 0);

@@ -94,8 +94,9 @@ static void on_launcher_dead(void *arg, uint32_t events)
 	for (i = 0; i < s->restarts && wait_ms < RESTART_MOST_MS; i++)
 		wait_ms *= 2;
 	s->restarts++;
-	log_error("launcher.died", "status=%d restart_ms=%llu", status,
-		  (unsigned long long)wait_ms);
+	/* with 0 it saw the end of its socket: the server is going, which we hear next */
+	log_event(status ? LOG_ERROR : LOG_INFO, "launcher.died",
+		  "status=%d restart_ms=%llu", status, (unsigned long long)wait_ms);
 	s->restart.fn = on_restart;
 	s->restart.arg = s;
 	loop_timer_at(s->loop, &s->restart, loop_now_ns() + wait_ms * 1000000u);
@@ -189,33 +190,41 @@ static const char usage[] =
 	"usage: sandbox-server [serve] [SETTINGS]\n\n"
 	"Serves POST /execute, GET /health, /healthz, /readyz and /isolation.\n";
 
-int cmd_serve(int argc, char **argv)
+/* 1: go on; 0: help was all that was wanted; -1 */
+static int read_arguments(struct settings *s, int argc, char **argv, struct err *e)
 {
 	static const char *const own_flags[] = {"--help", NULL};
+	int used = settings_load(s, argc, argv, own_flags, e);
+
+	if (used < 0)
+		return -1;
+	if (used == argc)
+		return 1;
+	if (strcmp(argv[used], "--help") != 0)
+		return err_bad(e, "unknown argument '%s' (try --help)", argv[used]);
+	print_usage(usage);
+	return 0;
+}
+
+int cmd_serve(int argc, char **argv)
+{
 	struct supervisor s = {
 		.prepared = {.start_fd = -1, .artifacts_fd = -1},
 		.launcher = {.pid_fd = -1, .socket_fd = -1},
 		.server_pid_fd = -1,
 		.control_fd = -1,
 	};
+	const struct settings *set = &s.prepared.settings;
 	struct err e = {0};
-	int used;
+	int go_on;
 
-	used = settings_load(&s.prepared.settings, argc, argv, own_flags, &e);
-	if (used >= 0 && used < argc) {
-		if (strcmp(argv[used], "--help") == 0) {
-			print_usage(usage);
-			return 0;
-		}
-		used = err_bad(&e, "unknown argument '%s' (try --help)", argv[used]);
+	go_on = read_arguments(&s.prepared.settings, argc, argv, &e);
+	if (go_on > 0) {
+		log_setup((enum log_level)set->log_level,
+			  (enum log_format)set->log_format, "supervisor");
+		go_on = supervise(&s, &e);
 	}
-	if (used < 0) {
-		fprintf(stderr, "sandbox-server: %s\n", e.text);
-		return 1;
-	}
-	log_setup((enum log_level)s.prepared.settings.log_level,
-		  (enum log_format)s.prepared.settings.log_format, "supervisor");
-	if (supervise(&s, &e) < 0) {
+	if (go_on < 0) {
 		fprintf(stderr, "sandbox-server: %s\n", e.text);
 		s.status = 1;
 		if (s.server_pid_fd >= 0)

@@ -76,26 +76,25 @@ static int drop_rights(const struct settings *s)
 static int open_artifacts(struct prepared *p)
 {
 	const struct settings *s = &p->settings;
-	int fd = -1;
+	const char *what = s->artifact_dir ? "SANDBOX_ARTIFACT_DIR"
+					   : "the state directory";
+	auto_fd int fd = -1;
 
 	if (s->store_code == STORE_NEVER)
 		return -1;
-	if (s->artifact_dir) {
+	if (s->artifact_dir)
 		fd = open(s->artifact_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd < 0)
-			snprintf(p->state_note, sizeof(p->state_note),
-				 "SANDBOX_ARTIFACT_DIR cannot be opened: %s",
-				 strerror(errno));
-	} else if (p->artifacts_fd >= 0) {
+	else if (p->artifacts_fd >= 0)
 		fd = fs_make_path(p->artifacts_fd, "executions", 0700);
-		if (fd < 0)
-			snprintf(p->state_note, sizeof(p->state_note),
-				 "the state directory is not writable: %s",
-				 strerror(errno));
-	}
-	if (fd < 0)
-		log_warn("artifacts.off", "reason=\"%s\"", p->state_note);
-	return fd;
+	/* the same right that writing there will need: ours, after all others went */
+	if (fd >= 0 && faccessat(fd, ".", W_OK, AT_EACCESS) == 0)
+		return take_fd(&fd);
+	if (!p->state_note[0])
+		snprintf(p->state_note, sizeof(p->state_note),
+			 "uid %u cannot write to %s: %s", (unsigned)geteuid(), what,
+			 strerror(errno));
+	log_warn("artifacts.off", "reason=\"%s\"", p->state_note);
+	return -1;
 }
 
 /* a program to try, as it stands in JSON inside a shell's quotes */

@@ -95,7 +95,9 @@ static void claim_v1(struct cgroup_base *base)
 			continue;
 		}
 		remove_dirs(base, 0);
-		cgroup_refuse(base, fix_root, "cannot use '%.160s': %s", base->dir[c],
+		/* without the path: /isolation shows this to anybody */
+		cgroup_refuse(base, fix_root,
+			      "making a directory in our own cgroup refused: %s",
 			      strerror(num));
 		return;
 	}
