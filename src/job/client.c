@@ -20,8 +20,8 @@
 
 #define WAKE_MESSAGES 64
 
-/* one that waits for its turn has nothing to lose yet, and one whose outcome is known does
- * not need the launcher any more */
+/* one that waits for its turn has nothing to lose yet, and one whose outcome is known
+ * does not need the launcher any more */
 static struct job *first_unfinished(const struct jobs *j)
 {
 	struct job *job = j->first;

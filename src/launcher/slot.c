@@ -155,7 +155,7 @@ static void worker_lost(struct slot *s)
 static void on_worker(void *arg, uint32_t events)
 {
 	struct slot *s = arg;
-	struct worker_answer a;
+	struct worker_answer a = {0};
 	int fds[FDPASS_MAX], r;
 	size_t count, i;
 

@@ -134,7 +134,7 @@ void run_refused(struct run *r, const char *step, int num)
 static void on_news(void *arg, uint32_t events)
 {
 	struct run *r = arg;
-	struct child_news n;
+	struct child_news n = {0};
 	int fds[FDPASS_MAX], got;
 	size_t count, i;
 

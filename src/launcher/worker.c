@@ -182,7 +182,7 @@ _Noreturn void worker_main(const struct slot *s, int socket_fd)
 	struct worker w = {s, socket_fd, s->launcher->proc_fd};
 	const struct launcher *l = s->launcher;
 	const pid_t launcher = getppid();
-	struct worker_order order;
+	struct worker_order order = {0};
 	int fds[FDPASS_MAX];
 	const char *step;
 	size_t count, i;

@@ -127,9 +127,11 @@ class Server:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            preexec_fn=(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, nofile)))
-            if nofile
-            else None,
+            preexec_fn=(
+                (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, nofile)))
+                if nofile
+                else None
+            ),
         )
         threading.Thread(target=self._follow, daemon=True).start()
         try:

@@ -323,5 +323,3 @@ def look(server, code, **fields):
     r = server.execute(CALLS + textwrap.dedent(code), **fields)
     assert r["exit_code"] == 0, (r["stdout"][-2000:], r["stderr"][-2000:], r["meta"])
     return json.loads(r["stdout"])
-
-

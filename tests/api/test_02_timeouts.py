@@ -181,9 +181,7 @@ def test_three_deadlines_at_once_are_all_kept(server):
 
 
 def test_a_fraction_of_a_second_is_a_deadline_too(server):
-    r, seconds = timed(
-        lambda: server.execute(SPIN, language="python", timeout_seconds=0.3)
-    )
+    r, seconds = timed(lambda: server.execute(SPIN, language="python", timeout_seconds=0.3))
     assert r["exit_code"] == -1
     assert r["stderr"] == "execution timed out after 0.3 seconds\n"
     assert r["meta"]["resource_limits"]["timeout_sec"] == 0.3

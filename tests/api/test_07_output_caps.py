@@ -12,7 +12,6 @@ MARKER = "\n... (output truncated)"
 KEPT = CAP - 32
 
 
-
 def output(server, stream, char, count, before=b"", **fields):
     """What became of count times char on a stream, and meta.truncated."""
     code = (

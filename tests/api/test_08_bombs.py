@@ -98,9 +98,7 @@ def test_a_memory_bomb(server, how):
     isolation = server.get("/health").json["isolation"]
     counted = isolation["layers"]["memory_limit"]
     mark = new_mark()
-    r = server.execute(
-        MEMORY_BOMBS[how], language="python", limits={"memory_mb": 64}, args=[mark]
-    )
+    r = server.execute(MEMORY_BOMBS[how], language="python", limits={"memory_mb": 64}, args=[mark])
     assert marked(mark) == []
     check_healthy(server)
     if not counted and how in UNCOUNTED:

@@ -183,7 +183,9 @@ def test_typescript_with_a_node_that_strips_types(start, node22):
 
 def test_typescript_with_an_older_node_names_the_version_that_can(server):
     need("node")
-    node = subprocess.run([real_program("node"), "--version"], capture_output=True, text=True, check=True)
+    node = subprocess.run(
+        [real_program("node"), "--version"], capture_output=True, text=True, check=True
+    )
     version = node.stdout.strip().lstrip("v")
     if [int(n) for n in version.split(".")[:2]] >= [22, 6]:
         pytest.skip(f"node {version} strips types")

@@ -251,7 +251,11 @@ def test_a_virtual_environment_in_a_directory_that_only_root_can_enter(start, pl
     python = real_program("python3")
     subprocess.run([python, "-m", "venv", "--without-pip", place + "/venv"], check=True)
     lib = subprocess.run(
-        [place + "/venv/bin/python3", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        [
+            place + "/venv/bin/python3",
+            "-c",
+            "import sysconfig; print(sysconfig.get_path('purelib'))",
+        ],
         capture_output=True,
         text=True,
         check=True,

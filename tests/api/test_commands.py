@@ -83,11 +83,20 @@ def test_run_when_the_sandbox_fails_exits_125(script):
         (("--timeout", "x", "-"), "--timeout x: want seconds, more than 0"),
         (("--timeout",), "--timeout wants a value"),
         (("--file", "a", "-"), "--file a: want NAME=PATH with a relative NAME"),
-        (("--file", "/a=/etc/hostname", "-"), "--file /a=/etc/hostname: want NAME=PATH with a relative NAME"),
-        (("--file", "../a=/etc/hostname", "-"), "--file ../a=/etc/hostname: want NAME=PATH with a relative NAME"),
+        (
+            ("--file", "/a=/etc/hostname", "-"),
+            "--file /a=/etc/hostname: want NAME=PATH with a relative NAME",
+        ),
+        (
+            ("--file", "../a=/etc/hostname", "-"),
+            "--file ../a=/etc/hostname: want NAME=PATH with a relative NAME",
+        ),
         (("--file", "a=/no/such", "-"), "open '/no/such': No such file or directory"),
         (("--nonsense", "-"), "unknown flag '--nonsense'"),
-        (("--mode", "ruby", "-"), 'unsupported mode "ruby" (supported: python, golang, node, shell)'),
+        (
+            ("--mode", "ruby", "-"),
+            'unsupported mode "ruby" (supported: python, golang, node, shell)',
+        ),
     ],
 )
 def test_run_refuses_by_name(args, message):
@@ -139,7 +148,14 @@ def test_run_in_every_mode(mode, script):
     # a compile cache that is there already is used; without one it takes a while
     state = os.path.join(TOP, "build/go-state")
     done = command(
-        "run", "--mode", mode, "--timeout", "100", script(code), timeout=110, SANDBOX_STATE_DIR=state
+        "run",
+        "--mode",
+        mode,
+        "--timeout",
+        "100",
+        script(code),
+        timeout=110,
+        SANDBOX_STATE_DIR=state,
     )
     assert outcome(done) == ("hi\n", "", 0)
 
@@ -162,7 +178,9 @@ def test_run_passes_output_through_live(script):
 
 
 def test_run_does_not_cut_the_output(script):
-    done = run(script("head -c 3000000 /dev/zero | tr '\\0' x; head -c 20000 /dev/zero | tr '\\0' y >&2"))
+    done = run(
+        script("head -c 3000000 /dev/zero | tr '\\0' x; head -c 20000 /dev/zero | tr '\\0' y >&2")
+    )
     assert (len(done.stdout), len(done.stderr), done.returncode) == (3000000, 20000, 0)
 
 
@@ -309,7 +327,9 @@ def test_version():
     assert name == "sandbox-server" and number[0].isdigit()
 
 
-@pytest.mark.parametrize("args", [("--help",), ("serve", "--help"), ("run", "--help"), ("check", "--help")])
+@pytest.mark.parametrize(
+    "args", [("--help",), ("serve", "--help"), ("run", "--help"), ("check", "--help")]
+)
 def test_help(args):
     done = command(*args)
     assert done.returncode == 0 and done.stderr == ""
@@ -320,12 +340,18 @@ def test_help(args):
         assert "launcher" not in done.stdout
     else:
         assert "--max-concurrent" in done.stdout and "--token-file" not in done.stdout
-        for flag in {"run": ("--timeout", "--file", "--stdin", "--json"), "check": ("--json",)}.get(args[0], ()):
+        for flag in {"run": ("--timeout", "--file", "--stdin", "--json"), "check": ("--json",)}.get(
+            args[0], ()
+        ):
             assert flag in done.stdout
 
 
 def test_an_unknown_command():
-    assert outcome(command("fly")) == ("", "sandbox-server: unknown command 'fly' (try --help)\n", 2)
+    assert outcome(command("fly")) == (
+        "",
+        "sandbox-server: unknown command 'fly' (try --help)\n",
+        2,
+    )
 
 
 @pytest.mark.parametrize("name", ["serve", "run", "check"])

@@ -56,9 +56,7 @@ def test_a_sane_request_id_comes_back(server):
 
 
 def test_a_run_is_logged_with_its_id(server):
-    server.post(
-        "/execute", {"code": "print(1)", "language": "python"}, {"X-Request-Id": "find-me"}
-    )
+    server.post("/execute", {"code": "print(1)", "language": "python"}, {"X-Request-Id": "find-me"})
     line = server.wait_log(r"request\.done.*find-me")
     assert "status=200" in line and "route=/execute" in line and re.search(r"ms=\d+", line)
 
@@ -453,9 +451,7 @@ def _runs_ms(server, count=15):
 
 def test_a_thousand_idle_and_slow_clients_do_not_delay_a_run(start):
     s = start(SANDBOX_MAX_CONCURRENT="8")
-    big = {
-        "code": "import os\nopen(os.environ['OUTPUT_DIR'] + '/f', 'wb').write(b'x' * 3000000)"
-    }
+    big = {"code": "import os\nopen(os.environ['OUTPUT_DIR'] + '/f', 'wb').write(b'x' * 3000000)"}
     _median_ms(s)
     usual = min(_runs_ms(s) for _ in range(2))
     others = []

@@ -56,7 +56,9 @@ LATER = [
 
 def said(*args, **env):
     """What serve says instead of starting. The mode is never found: nothing starts here."""
-    done = command("serve", *args, SANDBOX_STATE_DIR=env.pop("SANDBOX_STATE_DIR", "/nonexistent/x"), **env)
+    done = command(
+        "serve", *args, SANDBOX_STATE_DIR=env.pop("SANDBOX_STATE_DIR", "/nonexistent/x"), **env
+    )
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("sandbox-server: ") and done.stderr.count("\n") == 1
     return done.stderr[len("sandbox-server: ") : -1]

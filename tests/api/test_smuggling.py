@@ -45,10 +45,7 @@ def test_trap01_a_10_mb_body_arrives_in_linear_time(server):
 
 
 def test_trap02_trap03_a_large_answer_leaves_in_linear_time(server):
-    code = (
-        "import os\n"
-        "open(os.environ['OUTPUT_DIR'] + '/big', 'wb').write(b'x' * 7000000)\n"
-    )
+    code = "import os\n" "open(os.environ['OUTPUT_DIR'] + '/big', 'wb').write(b'x' * 7000000)\n"
     cpu = server.cpu_seconds()
     reply = server.post("/execute", {"code": code, "language": "python"})
     assert reply.status == 200

@@ -128,7 +128,14 @@ def test_il07_errors_tell_nothing_of_the_host(target):
         r = target.post("/execute", body)
         assert r.status == 400
         said = r.body.decode().replace("/bin/sh", "").replace("../x", "")
-        for word in (target.state_dir, os.path.expanduser("~"), "/proc", "/tmp", str(target.pid), "0x"):
+        for word in (
+            target.state_dir,
+            os.path.expanduser("~"),
+            "/proc",
+            "/tmp",
+            str(target.pid),
+            "0x",
+        ):
             assert word not in said, (body, word)
     r = target.execute("raise SystemExit(open('/nonexistent'))")
     assert not re.search(r"sandbox-(state|launch|http|worker)", r["stderr"])

@@ -216,7 +216,13 @@ def test_ns17_devices(target):
         """,
     )
     assert seen["nodes"] == ["full", "null", "random", "urandom", "zero"]
-    assert sorted(set(seen["dev"]) - set(seen["nodes"])) == ["fd", "shm", "stderr", "stdin", "stdout"]
+    assert sorted(set(seen["dev"]) - set(seen["nodes"])) == [
+        "fd",
+        "shm",
+        "stderr",
+        "stdin",
+        "stdout",
+    ]
     assert seen["mknod"] == {"c": "EPERM", "b": "EPERM"}
     assert seen["mkdir"] == "EROFS"
 

@@ -35,8 +35,7 @@ def test_pr01_status(target):
 def test_pr02_setuid_programs_change_nothing(target):
     seen = look(
         target,
-        STATUS
-        + """
+        STATUS + """
 import shutil, stat, subprocess
 suid = []
 for top in ("/usr/bin", "/usr/sbin"):
@@ -103,7 +102,13 @@ def test_pr07_no_new_privs_and_filters_stay(target):
              seccomp=err(317, 1, 0, ctypes.byref(prog)))
         """,
     )
-    assert seen == {"nnp": "EINVAL", "still": 1, "prctl": "EPERM", "strict": "EPERM", "seccomp": "EPERM"}
+    assert seen == {
+        "nnp": "EINVAL",
+        "still": 1,
+        "prctl": "EPERM",
+        "strict": "EPERM",
+        "seccomp": "EPERM",
+    }
 
 
 def test_pr08_nobody_else_s_memory(target):

@@ -97,7 +97,13 @@ def test_xs03_no_names_are_shared(target):
              sem=err(64, 4711, 1, 0o1666), msg=err(68, 4711, 0o1666), mq=err(240, queue, 0o102, 0o666, 0))
         """,
     )
-    assert seen == {"posix": "ENOENT", "shm": "ENOSYS", "sem": "ENOSYS", "msg": "ENOSYS", "mq": "ENOSYS"}
+    assert seen == {
+        "posix": "ENOENT",
+        "shm": "ENOSYS",
+        "sem": "ENOSYS",
+        "msg": "ENOSYS",
+        "mq": "ENOSYS",
+    }
     assert victim.result().json["exit_code"] == 0
 
 
@@ -117,7 +123,9 @@ def test_xs06_one_that_uses_up_its_limits_does_not_harm_another(target):
     wait_for(lambda: target.load() == 1)
     for _ in range(3):
         begin = time.monotonic()
-        r = target.execute("import threading, tempfile\nt = threading.Thread(target=print, args=('fine',)); t.start(); t.join()")
+        r = target.execute(
+            "import threading, tempfile\nt = threading.Thread(target=print, args=('fine',)); t.start(); t.join()"
+        )
         assert (r["stdout"], r["exit_code"]) == ("fine\n", 0)
         assert time.monotonic() - begin < 4 * SLOW
     assert greedy.result().json["meta"]["verdict"] in ("timeout", "cpu_timeout")
@@ -137,8 +145,7 @@ def test_xs09_keyrings_are_not_there(target):
 
 def test_xs10_a_run_starts_from_nothing(target):
     """The same slot again: nothing of the run before, and another layout and other randomness."""
-    code = textwrap.dedent(
-        """
+    code = textwrap.dedent("""
         import random
         maps = text("/proc/self/maps")
         stack = next(l for l in maps.split("\\n") if "[stack]" in l).split("-")[0]
@@ -149,8 +156,7 @@ def test_xs10_a_run_starts_from_nothing(target):
         os.environ["LEFT"] = "x"; os.chdir("/tmp"); open("/tmp/left", "w"); open("/work/left", "w")
         show(stack=stack, heap=heap, urandom=os.urandom(16).hex(), seed=random.random(), left=left,
              before=before, fds=fds)
-        """
-    )
+        """)
     seen = []
     for _ in range(8):
         r = target.execute(CALLS + code)
