@@ -4,7 +4,7 @@
 import time
 
 from conftest import post, wait_for
-from probes import SLOW, Asking, at_rest
+from probes import SLOW, Asking
 
 AT_ONCE = 1.0 * SLOW  # seconds: without waiting for any of the runs, which take longer
 
