@@ -7,6 +7,7 @@
  * five devices, a few files of our own. The host's tree has no name any more. Runs
  * inherit these mounts locked.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <sched.h>
@@ -21,21 +22,22 @@
 #include "launcher/child.h"
 #include "launcher/worker.h"
 
-struct template
-{
+#define CLOSED_LEVELS 2 /* of directories that only their owner can enter */
+
+struct building {
 	const struct setup *setup;
 	const struct abilities *abilities;
 	const char *seed_dir;
 	int root_fd; /* the new root */
 };
 
-static int make_namespaces(struct template *t)
+static int make_namespaces(struct building *t)
 {
 	(void)t;
 	return unshare(CLONE_NEWNS | CLONE_NEWNET);
 }
 
-static int make_private(struct template *t)
+static int make_private(struct building *t)
 {
 	(void)t;
 	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
@@ -46,7 +48,7 @@ static int make_private(struct template *t)
  * start below the cover, and the new one is reached through its descriptor. No directory
  * of the host is needed to build in.
  */
-static int make_root(struct template *t)
+static int make_root(struct building *t)
 {
 	auto_fd int fs_fd = sys_fsopen("tmpfs", FSOPEN_CLOEXEC);
 
@@ -109,25 +111,77 @@ static int bind_tree(const char *from, const char *to, uint64_t attributes)
 	return sys_move_mount(tree_fd, "", AT_FDCWD, to + 1, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
-static int make_binds(struct template *t)
+#define PLAIN (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
+
+static int bind_runtime(const char *path, unsigned depth);
+
+/* what is in a directory, each at its own place */
+static int bind_entries(const char *path, unsigned depth)
 {
-	const uint64_t plain = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
+	char child[SETUP_PATH], target[PATH_MAX];
+	struct dirent *d;
+	DIR *dir = opendir(path);
+	ssize_t len;
+	int r = 0;
+
+	if (!dir)
+		return -1;
+	while (r == 0 && (d = readdir(dir))) {
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+			continue;
+		if (snprintf(child, sizeof(child), "%s/%s", path, d->d_name) >=
+		    (int)sizeof(child))
+			continue; /* nothing of a runtime has such a name */
+		len = readlink(child, target, sizeof(target) - 1);
+		if (len < 0) {
+			r = bind_runtime(child, depth + 1);
+			continue;
+		}
+		target[len] = '\0';
+		r = symlink(target, child + 1);
+	}
+	closedir(dir);
+	return r;
+}
+
+/*
+ * A directory that only its owner can enter would be closed to the run too. Its place is
+ * then a directory of our own, and what is in it is bound; at most a few levels deep, since
+ * beyond that it was closed on purpose.
+ */
+static int bind_runtime(const char *path, unsigned depth)
+{
+	const mode_t open_to_all = S_IROTH | S_IXOTH;
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno == ENOENT && depth > 0 ? 0 : -1;
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode) && depth > 0)
+		return 0; /* a socket or a device is no part of a runtime */
+	if (!S_ISDIR(st.st_mode) || (st.st_mode & open_to_all) == open_to_all ||
+	    depth > CLOSED_LEVELS)
+		return bind_tree(path, path, PLAIN);
+	return make_place(path, true) < 0 ? -1 : bind_entries(path, depth);
+}
+
+static int make_binds(struct building *t)
+{
 	unsigned i;
 
 	for (i = 0; i < t->setup->binds; i++) {
-		if (bind_tree(t->setup->bind[i].path, t->setup->bind[i].path, plain) < 0)
+		if (bind_runtime(t->setup->bind[i].path, 0) < 0)
 			return -1;
 	}
 	if (t->seed_dir)
 		return bind_tree(t->seed_dir, "/go-cache",
 				 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	if (t->abilities->go_seed)
-		return bind_tree(t->setup->go_seed_dir, "/go-seed", plain);
+		return bind_tree(t->setup->go_seed_dir, "/go-seed", PLAIN);
 	return 0;
 }
 
 /* /bin and its like, where the host has them as links into /usr */
-static int make_links(struct template *t)
+static int make_links(struct building *t)
 {
 	static const char *const names[] = {"bin",   "sbin",  "lib",
 					    "lib32", "lib64", "libx32"};
@@ -149,7 +203,7 @@ static int make_links(struct template *t)
 	return 0;
 }
 
-static int make_devices(struct template *t)
+static int make_devices(struct building *t)
 {
 	static const char *const nodes[] = {"/dev/null", "/dev/zero", "/dev/full",
 					    "/dev/random", "/dev/urandom"};
@@ -173,7 +227,7 @@ static int make_devices(struct template *t)
 }
 
 /* our own instead of the host's: no names of its users, no addresses */
-static int make_etc(struct template *t)
+static int make_etc(struct building *t)
 {
 	static const char *const files[][2] = {
 		{"etc/passwd",
@@ -199,7 +253,7 @@ static int make_etc(struct template *t)
 	return symlink("../usr/lib/os-release", "etc/os-release");
 }
 
-static int make_directories(struct template *t)
+static int make_directories(struct building *t)
 {
 	static const char *const names[] = {"dev/shm", "proc", "work",    "tmp",
 					    "run",     "var",  "go-cache"};
@@ -217,14 +271,14 @@ static int make_directories(struct template *t)
  * The kernel lets a user namespace mount a private /proc only where an unmasked one is in
  * sight already; the private one covers this one in every run.
  */
-static int make_proc(struct template *t)
+static int make_proc(struct building *t)
 {
 	if (!t->abilities->private_proc)
 		return 0;
 	return bind_tree("/proc", "/proc", 0);
 }
 
-static int enter_root(struct template *t)
+static int enter_root(struct building *t)
 {
 	if (!t->abilities->pivot)
 		return chroot("."); /* the root lies on top of the old one already */
@@ -233,7 +287,7 @@ static int enter_root(struct template *t)
 	return umount2(".", MNT_DETACH);
 }
 
-static int make_read_only(struct template *t)
+static int make_read_only(struct building *t)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
 					      MOUNT_ATTR_NODEV};
@@ -245,7 +299,7 @@ static int make_read_only(struct template *t)
 }
 
 static const struct {
-	int (*run)(struct template *t);
+	int (*run)(struct building *t);
 	const char *name;
 } steps[] = {
 	{make_namespaces, "slot_namespaces"},
@@ -265,7 +319,7 @@ static const struct {
 int template_build(const struct setup *setup, const struct abilities *a,
 		   const char *seed_dir, const char **out_step)
 {
-	struct template t = {setup, a, seed_dir, -1};
+	struct building t = {setup, a, seed_dir, -1};
 	mode_t mask = umask(0022);
 	unsigned i;
 	int r = 0;

@@ -247,6 +247,20 @@ def test_bash_in_a_directory_that_only_root_can_enter(start, place):
     assert (r["stdout"], r["stderr"]) == (f"{place}/shell/bin/bash\nshell\n", "")
 
 
+def test_bash_whose_own_directories_only_root_can_enter(start, place):
+    os.makedirs(place + "/shell/bin")
+    os.makedirs(place + "/shell/deep/deeper/deepest/secret")
+    shutil.copy(real_program("bash"), place + "/shell/bin/bash")
+    os.symlink("bin/bash", place + "/shell/sh")
+    for closed_one in ("", "/bin", "/deep", "/deep/deeper", "/deep/deeper/deepest"):
+        os.chmod(place + "/shell" + closed_one, 0o700)
+    s = start(mode="shell", PATH=place + "/shell/bin")
+    r = s.execute(f"cd {place}/shell; echo $BASH; ./sh -c 'echo by link'; /bin/ls deep/deeper/deepest")
+    assert r["stdout"] == f"{place}/shell/bin/bash\nby link\n"
+    if os.geteuid() == 0:  # else whoever runs the tests may look into his own
+        assert "Permission denied" in r["stderr"]
+
+
 def test_a_virtual_environment_in_a_directory_that_only_root_can_enter(start, place):
     python = real_program("python3")
     subprocess.run([python, "-m", "venv", "--without-pip", place + "/venv"], check=True)
