@@ -199,6 +199,7 @@ def test_an_unwritable_directory_is_said_at_the_start_and_runs_go_on(start, outs
 
 
 def test_a_directory_that_turns_unwritable_costs_a_log_line_only(start, outside):
+    os.chmod(outside, 0o777)
     s = start(SANDBOX_ARTIFACT_DIR=outside)
     os.chmod(outside, 0o555)
     for _ in range(2):
