@@ -6,19 +6,18 @@ from conftest import wait_for
 from support import Later, marked, new_mark
 
 DAEMON = """
-import os, sys, time
+import os, time
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
-        sys.stdout.write("daemon up\\n")
-        sys.stdout.flush()
+        os.write(1, b"daemon up\\n")
         while True:
             time.sleep(1000)
     os._exit(0)
 os.wait()
 while not os.path.exists("ready"):
     open("ready", "w").close()
-print("parent done", flush=True)
+os.write(1, b"parent done\\n")
 """
 
 BUSY_DAEMON = """
