@@ -146,8 +146,8 @@ static int bind_entries(const char *path, unsigned depth)
 
 /*
  * A directory that only its owner can enter would be closed to the run too. Its place is
- * then a directory of our own, and what is in it is bound; at most a few levels deep, since
- * beyond that it was closed on purpose.
+ * then a directory of our own, and what is in it is bound; at most a few levels deep,
+ * since beyond that it was closed on purpose.
  */
 static int bind_runtime(const char *path, unsigned depth)
 {
