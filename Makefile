@@ -3,7 +3,7 @@
 # Makefile - all of it, not recursive; `make help` lists the targets
 #
 # Everything is made below $(BUILD). A variant has its own directory there with objects, library,
-# programs and tests: release, clang, test (release with test hooks), asan, fuzz.
+# programs and tests: release, clang, test (release with test hooks), asan, fuzz, cover.
 
 VERSION := 0.1.0
 BUILD ?= build
@@ -82,7 +82,7 @@ FORTIFY := $(if $(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 HARDEN_LINK := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections -Wl,--as-needed
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
-VARIANTS := release clang test asan fuzz
+VARIANTS := release clang test asan fuzz cover
 release_CC = $(CC)
 release_FLAGS = $(CPPFLAGS) $(FORTIFY) $(call HARDEN,$(CC)) $(CFLAGS)
 release_LINK = $(HARDEN_LINK) $(LDFLAGS)
@@ -98,6 +98,13 @@ asan_LINK = -pie $(SANITIZE) $(LDFLAGS)
 fuzz_CC = $(CLANG)
 fuzz_FLAGS = $(subst =address,=fuzzer-no-link$(comma)address,$(asan_FLAGS))
 fuzz_LINK = $(asan_LINK)
+# Counters live in a file that every process maps (%c) and all of one program share (%m): they are
+# there before a run is confined, in it, and after a process was killed.
+COVER_DIR = $(abspath $(BUILD))/cover/profile
+cover_CC = $(CLANG)
+cover_FLAGS = $(CPPFLAGS) -O1 -g -fPIE -DSANDBOX_TEST_HOOKS -fcoverage-mapping \
+	-fprofile-instr-generate=$(COVER_DIR)/%m%c.profraw -mllvm -runtime-counter-relocation
+cover_LINK = -pie $(LDFLAGS)
 comma := ,
 LIBS := -lseccomp -lcap
 
@@ -181,9 +188,9 @@ $(BUILD)/policies.c: $(POLICIES) $(wildcard policy) src/setup/embed.sh
 # ---- targets -----------------------------------------------------------------------------------
 
 .PHONY: all run deps clang test asan fuzz bench lint lint-checks test-vm test-image image \
-	install uninstall ci format clean distclean help FORCE \
-	test-unit test-policy test-corpus test-launcher test-api test-attack \
-	$(addprefix lint-,$(LINT_CHECKS)) \
+	install uninstall ci cover format clean distclean help FORCE \
+	test-unit test-policy test-corpus test-launcher test-api test-attack test-environment \
+	test-faults $(addprefix lint-,$(LINT_CHECKS)) \
 	packages
 
 all: $(BUILD)/release/sandbox-server ## the hardened binary, build/release/sandbox-server
@@ -194,10 +201,11 @@ run: all ## set up, build, and serve on loopback:8080 (ARGS= are passed on)
 # All that the goals need, at once: who has no rights here is told one line to type.
 goal = $(filter $(1),$(MAKECMDGOALS))
 PACKAGES := build $(if $(call goal,run),run) $(if $(call goal,clang ci),clang) \
+	$(if $(call goal,cover),clang cover vm) \
 	$(if $(call goal,test test-unit test-policy test-corpus test-launcher test-api \
-		test-attack test-vm asan ci),test) \
+		test-attack test-environment test-faults test-vm asan cover ci),test) \
 	$(if $(call goal,lint lint-% format ci),lint) $(if $(call goal,fuzz),clang fuzz) \
-	$(if $(call goal,test-vm),vm) $(if $(call goal,image test-image),image)
+	$(if $(call goal,bench),run bench) $(if $(call goal,test-vm),vm) $(if $(call goal,image test-image),image)
 packages: ## the Debian packages that the other goals need; nothing happens if all are there
 	@src/setup/packages.sh $(PACKAGES)
 
@@ -209,7 +217,7 @@ $(DEPS_FILES): | deps ;
 clang: $(BUILD)/clang/sandbox-server ## the same binary by clang
 
 # tests/run knows the suites' folders; what it needs built differs by suite
-SUITES := unit policy corpus launcher api attack
+SUITES := unit policy corpus launcher api attack environment faults
 ASAN_SUITES := unit corpus launcher api
 server_tests = $(BUILD)/$(1)/sandbox-server $(call helper_programs,$(1))
 built_for = $(call server_tests,$(1)) $(call test_programs,$(1)) $(call replay_programs,$(1))
@@ -221,13 +229,25 @@ test-unit: $(call suite_programs,test,unit)
 test-policy: $(call suite_programs,test,policy)
 test-corpus: $(call replay_programs,test)
 test-launcher: $(call suite_programs,test,launcher) $(call server_tests,test)
-test-api test-attack: $(call server_tests,test)
+test-api test-attack test-environment test-faults: $(call server_tests,test)
 $(addprefix test-,$(SUITES)): test-%: | packages
 	@tests/run $(BUILD)/test $*
 
 asan: export TESTS_MUST_RUN := 0 # a sanitizer forbids a few, and says so
 asan: $(call built_for,asan) | packages ## unit, launcher and api tests under sanitizers
 	@tests/run $(BUILD)/asan $(ASAN_SUITES)
+
+# The table is printed whatever the tests say, and either can fail the goal. The first process
+# makes the file of counters, which a plain user's may write too.
+COVER_SUITES ?= $(SUITES)
+COVER_VM ?= 1
+cover: export TESTS_SLOW := 1
+cover: $(call built_for,cover) | packages ## which lines the tests reach, as a table
+	@rm -rf $(COVER_DIR) && mkdir -p $(COVER_DIR)
+	@$(BUILD)/cover/sandbox-server --version >/dev/null && chmod a+rw $(COVER_DIR)/*
+	@status=0; tests/run $(BUILD)/cover $(COVER_SUITES) || status=1; \
+	[ "$(COVER_VM)" = 0 ] || tests/vm/run $(BUILD)/cover || status=1; \
+	tests/cover $(BUILD)/cover || status=1; exit $$status
 
 test-vm: $(call built_for,test) | packages ## the tests that need a kernel of their own
 	@tests/vm/run $(BUILD)/test
@@ -251,13 +271,18 @@ fuzz: $(FUZZERS) | packages ## each fuzz harness for FUZZ_SECONDS, new inputs in
 			-artifact_prefix=$(BUILD)/fuzz/$$name- "$$new" $$old || exit 1; \
 	done
 
-bench: all ## measure; numbers to build/bench.json
-	@tests/bench/run $(BUILD)/release/sandbox-server $(BUILD)/bench.json
+$(BUILD)/bench/drive: tests/bench/drive.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$Q$(CC) $(OUR_FLAGS) $(WARN_FLAGS) -O2 -o $@ $< -lpthread
+
+bench: all $(BUILD)/bench/drive | packages ## measure; to build/bench.json and bench.svg
+	@tests/bench/run $(BUILD)/release/sandbox-server $(BUILD)/bench/drive $(BUILD)/bench
 
 # ---- lint
 
-LINT_CHECKS := format tidy analyzer cppcheck shell man layers banned child_symbols manual hosts \
-	selftest
+LINT_CHECKS := format tidy analyzer cppcheck shell man layers banned child_symbols hooks manual \
+	hosts selftest
 OUR_C := $(SRCS) $(HEADERS) $(TEST_C) $(TEST_H)
 LINT_CC ?= gcc
 LINT_FLAGS := -DSANDBOX_TEST_HOOKS
@@ -305,9 +330,9 @@ lint-man:
 	$(call say,LINT,mandoc)
 	$Q$(if $(MANUALS),mandoc -T lint -W warning $(MANUALS))
 
-lint-child_symbols: $(call objects,release)
-	$(call say,LINT,child_symbols)
-	$Qtests/lint/child_symbols $(BUILD)/release/src
+lint-child_symbols lint-hooks: lint-%: $(call objects,release)
+	$(call say,LINT,$*)
+	$Qtests/lint/$* $(BUILD)/release/src
 
 lint-layers lint-banned lint-manual lint-hosts lint-selftest: lint-%:
 	$(call say,LINT,$*)

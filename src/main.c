@@ -17,7 +17,9 @@
  *	launcher/slot.c      a free slot: cgroups, namespaces, uid and worker
  *	launcher/worker.c    in the slot: clone3
  *	launcher/child.c     the step table, ending in execve
- *	launcher/watch.c     pidfd, deadline and memory events decide the verdict
+ *	launcher/watch.c     pidfd, deadline and memory events end it
+ *	launcher/judge.c     and decide the verdict
+ *	launcher/notify.c    refused system calls: answered and counted
  *	launcher/collect.c   what the program left in its output directory
  *	job/capture.c        stdout and stderr, cut at the cap
  *	job/result.c         verdict, exit code, message
@@ -29,6 +31,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attack/attack.h"
 #include "cmd/cmd.h"
 
 #ifndef SANDBOX_VERSION
@@ -43,6 +46,8 @@ static const struct command {
 	{"serve", cmd_serve, "serve over HTTP (the default)"},
 	{"run", cmd_run, "run one program in a sandbox, without HTTP"},
 	{"check", cmd_check, "show which isolation layers work on this host"},
+	{"policy", cmd_policy, "show, check and explain the rules for system calls"},
+	{"selftest", cmd_selftest, "attack the sandbox of this host, and say what holds"},
 	{"launcher", cmd_launcher, NULL},
 };
 
@@ -85,6 +90,8 @@ int main(int argc, char **argv)
 
 	if (open_standard() < 0)
 		return 1; /* and nowhere to say so */
+	if (argc > 0 && strcmp(argv[0], MODE_SELF) == 0)
+		return attack_main(argc, argv); /* inside a sandbox that selftest made */
 	/* whoever reads our log may go away: that ends neither us nor what runs. A
 	 * program gets all its signals back. */
 	sigaction(SIGPIPE, &ignore, NULL);

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "job/job.h"
 
@@ -25,16 +26,21 @@ int reply_error(struct buf *out, const struct err *e, const char *request_id);
 /* {"text":"..."} for one piece of live output */
 int reply_output(struct buf *out, const char *text, size_t len);
 
+/* hints.c: why a call is refused, or what to do instead; NULL: nothing to say */
+const char *violation_hint(const char *name, const uint64_t args[6]);
+
 struct health {
 	const struct modes *modes;
 	const struct settings *settings;
 	const struct report *report; /* may be NULL */
+	const struct loss *loss;     /* may be NULL */
 	unsigned running;
 	bool draining;
 	unsigned long uptime_sec;
 	const char *state_note; /* NULL, or why the state directory is off */
 };
 int reply_health(struct buf *out, const struct health *h);
-int reply_isolation(struct buf *out, const struct report *r);
+/* l: NULL, or the last loss of a layer */
+int reply_isolation(struct buf *out, const struct report *r, const struct loss *l);
 
 #endif

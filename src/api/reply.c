@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "config/filter.h"
 #include "config/mode.h"
 
 static int add_text(struct buf *b, const char *text)
@@ -105,6 +106,43 @@ static int add_usage(struct buf *b, const struct outcome *o)
 	return buf_puts(b, "}");
 }
 
+static int add_violation(struct buf *b, const struct violation *v)
+{
+	const char *error = strerrorname_np((int)v->errno_ret);
+	char name[POLICY_NAME];
+	const char *hint;
+
+	filter_name(v->nr, name);
+	hint = violation_hint(name, v->args);
+	if (buf_printf(b, "{\"syscall\":\"%s\",\"count\":%" PRIu64, name, v->count) < 0)
+		return -1;
+	if (error ? buf_printf(b, ",\"errno\":\"%s\",\"args\":[", error) < 0
+		  : buf_printf(b, ",\"errno\":\"%u\",\"args\":[", v->errno_ret) < 0)
+		return -1;
+	for (int i = 0; i < 6; i++) /* as text: 64 bits do not fit into JSON's numbers */
+		if (buf_printf(b, "%s\"0x%" PRIx64 "\"", i ? "," : "", v->args[i]) < 0)
+			return -1;
+	if (buf_puts(b, "]") < 0 ||
+	    (hint && (buf_puts(b, ",\"hint\":") < 0 || add_text(b, hint) < 0)))
+		return -1;
+	return buf_puts(b, "}");
+}
+
+static int add_violations(struct buf *b, const struct result *r)
+{
+	if (r->outcome.violations == VIOLATIONS_UNKNOWN)
+		return buf_puts(b, ",\"violations\":null");
+	if (buf_puts(b, ",\"violations\":[") < 0)
+		return -1;
+	for (size_t i = 0; i < r->violation_count; i++)
+		if ((i && buf_puts(b, ",") < 0) ||
+		    add_violation(b, &r->violations[i]) < 0)
+			return -1;
+	return buf_puts(b, r->outcome.violations == VIOLATIONS_CUT
+				   ? "],\"violations_truncated\":true"
+				   : "]");
+}
+
 static int add_meta(struct buf *b, const struct result *r)
 {
 	const struct outcome *o = &r->outcome;
@@ -124,7 +162,7 @@ static int add_meta(struct buf *b, const struct result *r)
 	if (o->signal ? buf_printf(b, ",\"signal\":%d", o->signal) < 0
 		      : buf_puts(b, ",\"signal\":null") < 0)
 		return -1;
-	if (buf_puts(b, ",\"blocked_imports\":[],\"violations\":null") < 0 ||
+	if (buf_puts(b, ",\"blocked_imports\":[]") < 0 || add_violations(b, r) < 0 ||
 	    add_skipped(b, r) < 0 || add_limits(b, &r->limits) < 0 || add_usage(b, o) < 0)
 		return -1;
 	return buf_printf(b, ",\"isolation\":\"%s\"}", report_level_name(r->level));

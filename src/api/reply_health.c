@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/loop.h"
 #include "config/mode.h"
 #include "config/settings.h"
 
@@ -70,11 +71,33 @@ static int add_missing(struct buf *b, const struct report *r)
 	return buf_puts(b, "]");
 }
 
-static int add_isolation(struct buf *b, const struct report *r)
+/* "lost": what is gone now and why; "last_lost": what was, and is back */
+static int add_loss(struct buf *b, const struct report *r, const struct loss *l)
+{
+	const uint64_t end_ns = l && l->ended_ns ? l->ended_ns : loop_now_ns();
+	const struct layer *layer;
+
+	if (!r || !l || !l->began_ns)
+		return 0;
+	if (buf_printf(b, ",\"%s\":{\"layer\":\"%s\",\"seconds\":%.1f",
+		       l->ended_ns ? "last_lost" : "lost",
+		       report_layer_name((enum layer_id)l->layer),
+		       (double)(end_ns - l->began_ns) / 1e9) < 0)
+		return -1;
+	if (l->ended_ns)
+		return buf_printf(b, ",\"restored_seconds_ago\":%.1f}",
+				  (double)(loop_now_ns() - l->ended_ns) / 1e9);
+	layer = &r->layer[l->layer];
+	if (buf_puts(b, ",\"reason\":") < 0 || add_text(b, layer->reason) < 0)
+		return -1;
+	return buf_puts(b, "}");
+}
+
+static int add_isolation(struct buf *b, const struct report *r, const struct loss *l)
 {
 	if (buf_printf(b, ",\"isolation\":{\"level\":\"%s\"",
 		       report_level_name(r ? r->level : LEVEL_NONE)) < 0 ||
-	    add_layers(b, r) < 0 || add_missing(b, r) < 0)
+	    add_layers(b, r) < 0 || add_missing(b, r) < 0 || add_loss(b, r, l) < 0)
 		return -1;
 	return buf_puts(b, "}");
 }
@@ -91,7 +114,7 @@ int reply_health(struct buf *out, const struct health *h)
 		       "\"uptime_seconds\":%lu",
 		       h->settings->max_concurrent, h->running, h->uptime_sec) < 0 ||
 	    add_packages(out, first) < 0 || add_modes(out, h->modes) < 0 ||
-	    add_isolation(out, h->report) < 0)
+	    add_isolation(out, h->report, h->loss) < 0)
 		return -1;
 	if (h->state_note && (buf_puts(out, ",\"state_directory\":") < 0 ||
 			      add_text(out, h->state_note) < 0))
@@ -114,7 +137,7 @@ static int add_layer(struct buf *b, const struct layer *l)
 	return buf_puts(b, "}");
 }
 
-int reply_isolation(struct buf *out, const struct report *r)
+int reply_isolation(struct buf *out, const struct report *r, const struct loss *l)
 {
 	if (buf_printf(out, "{\"level\":\"%s\",\"layers\":{",
 		       report_level_name(r ? r->level : LEVEL_NONE)) < 0)
@@ -124,7 +147,9 @@ int reply_isolation(struct buf *out, const struct report *r)
 			       report_layer_name((enum layer_id)i)) < 0 ||
 		    add_layer(out, &r->layer[i]) < 0)
 			return -1;
-	if (buf_puts(out, "}") < 0)
+	if (buf_puts(out, "}") < 0 || add_loss(out, r, l) < 0)
+		return -1;
+	if (r && buf_printf(out, ",\"refused_messages\":%" PRIu64, r->refused) < 0)
 		return -1;
 	if (r && r->summary[0] &&
 	    (buf_puts(out, ",\"summary\":") < 0 || add_text(out, r->summary) < 0))

@@ -100,12 +100,13 @@ static const struct {
 	const char *name;
 	size_t at; /* in struct limits */
 	uint32_t factor;
+	uint32_t least;
 } limit_rows[] = {
-	{"memory_mb", offsetof(struct limits, memory_mb), 1},
-	{"cpu_seconds", offsetof(struct limits, cpu_ms), 1000},
-	{"pids", offsetof(struct limits, pids), 1},
-	{"disk_mb", offsetof(struct limits, disk_mb), 1},
-	{"max_output_kb", offsetof(struct limits, output_kb), 1},
+	{"memory_mb", offsetof(struct limits, memory_mb), 1, MEMORY_MB_LEAST},
+	{"cpu_seconds", offsetof(struct limits, cpu_ms), 1000, 1},
+	{"pids", offsetof(struct limits, pids), 1, 1},
+	{"disk_mb", offsetof(struct limits, disk_mb), 1, 1},
+	{"max_output_kb", offsetof(struct limits, output_kb), 1, 1},
 };
 
 static int get_limits(const struct json *body, struct limits *wanted, struct err *e)
@@ -125,6 +126,9 @@ static int get_limits(const struct json *body, struct limits *wanted, struct err
 		if (!positive_whole(n))
 			return err_bad(e, "limits.%s must be a positive whole number",
 				       limit_rows[i].name);
+		if (n < limit_rows[i].least)
+			return err_bad(e, "limits.%s must be at least %u",
+				       limit_rows[i].name, limit_rows[i].least);
 		*field = round_up(n * limit_rows[i].factor);
 	}
 	return 0;

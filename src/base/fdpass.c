@@ -12,16 +12,19 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* room for the descriptors of one message, aligned as the kernel wants it */
+#define SCM_MAX_FD 253 /* the kernel's: more do not fit a message */
+
+/* the descriptors of one message, aligned as the kernel wants it. Room for all that can
+ * come: what does not fit the kernel closes, which may wait */
 union control {
-	char bytes[CMSG_SPACE(sizeof(int) * FDPASS_MAX)];
+	char bytes[CMSG_SPACE(sizeof(int) * SCM_MAX_FD)];
 	struct cmsghdr align;
 };
 
 int fdpass_send(int socket_fd, const void *bytes, size_t len, const int *fds,
 		size_t count)
 {
-	union control control = {0};
+	union control control;
 	struct iovec io = {(void *)(uintptr_t)bytes, len};
 	struct msghdr head = {.msg_iov = &io, .msg_iovlen = 1};
 	struct cmsghdr *c;
@@ -31,6 +34,7 @@ int fdpass_send(int socket_fd, const void *bytes, size_t len, const int *fds,
 	if (count) {
 		head.msg_control = control.bytes;
 		head.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+		memset(control.bytes, 0, head.msg_controllen);
 		c = &control.align; /* CMSG_FIRSTHDR, known to be there */
 		c->cmsg_level = SOL_SOCKET;
 		c->cmsg_type = SCM_RIGHTS;
@@ -43,8 +47,15 @@ int fdpass_send(int socket_fd, const void *bytes, size_t len, const int *fds,
 	return n < 0 ? -1 : 0;
 }
 
-/* every descriptor that came along, kept or closed; false when there is anything else */
-static bool take(struct msghdr *head, int out_fds[FDPASS_MAX], size_t *out_count)
+static void refuse(int fd, enum fdpass_how how)
+{
+	if (how != FDPASS_OR_END)
+		close(fd);
+}
+
+/* every descriptor that came along, kept or refused; false when there is anything else */
+static bool take(struct msghdr *head, int out_fds[FDPASS_MAX], size_t *out_count,
+		 enum fdpass_how how)
 {
 	struct cmsghdr *c;
 	bool fine = true;
@@ -62,7 +73,7 @@ static bool take(struct msghdr *head, int out_fds[FDPASS_MAX], size_t *out_count
 			if (*out_count < FDPASS_MAX) {
 				out_fds[(*out_count)++] = fd;
 			} else {
-				close(fd);
+				refuse(fd, how);
 				fine = false;
 			}
 		}
@@ -71,7 +82,7 @@ static bool take(struct msghdr *head, int out_fds[FDPASS_MAX], size_t *out_count
 }
 
 int fdpass_receive(int socket_fd, void *out, size_t len, int out_fds[FDPASS_MAX],
-		   size_t *out_count, bool wait)
+		   size_t *out_count, enum fdpass_how how)
 {
 	union control control;
 	struct iovec io = {out, len};
@@ -89,15 +100,15 @@ int fdpass_receive(int socket_fd, void *out, size_t len, int out_fds[FDPASS_MAX]
 		out_fds[i] = -1;
 	do
 		n = recvmsg(socket_fd, &head,
-			    MSG_CMSG_CLOEXEC | (wait ? 0 : MSG_DONTWAIT));
+			    MSG_CMSG_CLOEXEC | (how == FDPASS_WAIT ? 0 : MSG_DONTWAIT));
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return -1;
-	if (take(&head, out_fds, out_count) && (size_t)n == len &&
+	if (take(&head, out_fds, out_count, how) && (size_t)n == len &&
 	    !(head.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
 		return 1;
 	for (i = 0; i < *out_count; i++) {
-		close(out_fds[i]);
+		refuse(out_fds[i], how);
 		out_fds[i] = -1;
 	}
 	if (n == 0 && *out_count == 0)

@@ -27,8 +27,10 @@
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef MOUNT_ATTR_IDMAP /* before glibc 2.36 sys/mount.h knows only mount(2) */
@@ -134,6 +136,12 @@ static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
 	return (int)syscall(SYS_close_range, first, last, flags);
 }
 
+/* the file itself, without a path */
+static inline int sys_execveat(int fd, const char *const *argv, const char *const *envp)
+{
+	return (int)syscall(SYS_execveat, fd, "", argv, envp, AT_EMPTY_PATH);
+}
+
 /* ---- files and mounts ---- */
 
 static inline int sys_openat2(int dir_fd, const char *path, const struct open_how *how)
@@ -206,6 +214,19 @@ static inline int sys_landlock_restrict_self(int ruleset_fd, unsigned flags)
 	return (int)syscall(SYS_landlock_restrict_self, ruleset_fd, flags);
 }
 
+/* a child that has ended, or was killed: 0, and no zombie stays, even when the first try
+ * is interrupted or refused */
+static inline int sys_reap(pid_t pid, int *out_status, struct rusage *out_usage)
+{
+	for (int tries = 0; tries < 3; tries++) {
+		if (wait4(pid, out_status, __WALL, out_usage) == pid)
+			return 0;
+		if (errno == ECHILD)
+			break;
+	}
+	return -1;
+}
+
 /* the interface version, -1 when this kernel has no Landlock or it is switched off */
 static inline int sys_landlock_abi(void)
 {
@@ -221,6 +242,27 @@ static inline size_t sys_landlock_attr_size(int abi)
 	if (abi >= 4)
 		return offsetof(struct sys_landlock_ruleset_attr, scoped);
 	return offsetof(struct sys_landlock_ruleset_attr, handled_access_net);
+}
+
+/* everything that an interface of this version can restrict; what a later kernel adds is
+ * not restricted. abi: at least 1 */
+static inline struct sys_landlock_ruleset_attr sys_landlock_everything(int abi)
+{
+	struct sys_landlock_ruleset_attr all = {
+		.handled_access_fs = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1};
+
+	if (abi >= 2)
+		all.handled_access_fs |= LANDLOCK_ACCESS_FS_REFER;
+	if (abi >= 3)
+		all.handled_access_fs |= LANDLOCK_ACCESS_FS_TRUNCATE;
+	if (abi >= 4)
+		all.handled_access_net = LANDLOCK_ACCESS_NET_BIND_TCP |
+					 LANDLOCK_ACCESS_NET_CONNECT_TCP;
+	if (abi >= 5)
+		all.handled_access_fs |= LANDLOCK_ACCESS_FS_IOCTL_DEV;
+	if (abi >= 6)
+		all.scoped = LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | LANDLOCK_SCOPE_SIGNAL;
+	return all;
 }
 
 /* a new, empty session keyring, so that the caller's keys are out of reach */

@@ -56,7 +56,7 @@ static int print_report(const struct report *r, uint32_t min_level, bool json)
 		print_table(r, min_level);
 	} else {
 		buf_init(&b, JSON_CAP);
-		if (reply_isolation(&b, r) < 0 || buf_text(&b) < 0)
+		if (reply_isolation(&b, r, NULL) < 0 || buf_text(&b) < 0)
 			return 1;
 		printf("%s\n", b.bytes);
 		buf_done(&b);
@@ -90,7 +90,7 @@ static int read_arguments(struct settings *s, int argc, char **argv, bool *json,
 int cmd_check(int argc, char **argv)
 {
 	struct launched launcher = {.pid_fd = -1, .socket_fd = -1};
-	struct prepared p = {.start_fd = -1, .artifacts_fd = -1};
+	struct prepared p = {.start_fd = -1, .artifacts_fd = -1, .ledger_fd = -1};
 	struct report report;
 	struct err e = {0};
 	bool json = false;

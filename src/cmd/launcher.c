@@ -2,7 +2,8 @@
 /*
  * launcher.c - what the supervisor executes as the launcher
  *
- * Not for people: it wants its start on descriptor 3 and its socket on 4.
+ * Not for people: it wants its start on descriptor 3, its socket on 4 and its ledger on
+ * 5.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -44,7 +45,8 @@ int cmd_launcher(int argc, char **argv)
 	}
 	close(3);
 	fcntl(4, F_SETFD, FD_CLOEXEC);
+	fcntl(5, F_SETFD, FD_CLOEXEC);
 	log_setup((enum log_level)start->setup.log_level,
 		  (enum log_format)start->setup.log_format, "launcher");
-	return launcher_main(start, 4);
+	return launcher_main(start, 4, 5);
 }

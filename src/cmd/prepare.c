@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -26,18 +27,18 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/num.h"
 #include "base/sys.h"
 #include "cmd/cmd.h"
 #include "config/binds.h"
 #include "config/filter.h"
 #include "config/policy.h"
+#include "http/server.h"
 
 #define REPORT_WAIT_MS 30000
-#define END_WAIT_MS 2000
+#define END_WAIT_MS 10000 /* it may have directories of runs to remove */
 
 /* the launcher's descriptors, fixed so that it needs no arguments */
-enum { LAUNCHER_START_FD = 3, LAUNCHER_SOCKET_FD = 4 };
+enum { LAUNCHER_START_FD = 3, LAUNCHER_SOCKET_FD = 4, LAUNCHER_LEDGER_FD = 5 };
 
 static int fill_setup(struct prepared *p, unsigned slots, enum prepare_why why,
 		      struct err *e)
@@ -62,54 +63,50 @@ static int fill_setup(struct prepared *p, unsigned slots, enum prepare_why why,
 			 getenv("SANDBOX_TEST_FAULT"));
 #endif
 	if (modes_find(&p->modes, s, setup, e) < 0) {
-		if (why != TO_CHECK)
+		if (why != TO_CHECK && why != TO_SELFTEST)
 			return -1;
 		/* isolation can be looked at without a program to run */
 		setup->rows = 0;
 		if (binds_system(setup, e) < 0)
 			return -1;
 	}
+	if (why == TO_SELFTEST && modes_self_rows(s, setup, e) < 0)
+		return -1;
 	policy_set_dir(s->policy_dir);
+	setup->reporting[0].wide = why == TO_OBSERVE;
 	return filters_compile(setup, e);
 }
 
-/* "name:first:count" of /etc/subuid; false for a line that newuidmap would ignore too */
-static bool subuid_line(char *line, char **name, uint64_t *first, uint64_t *count)
+/* root that keeps too few rights to make sandboxes as it is: the launcher becomes the
+ * first slot's uid for that (launcher/start.c) */
+static bool leaves_root(const struct setup *setup)
 {
-	char *rest = line;
-
-	*name = strsep(&rest, ":");
-	line[strcspn(line, "\n")] = '\0';
-	if (!rest)
-		return false;
-	rest[strcspn(rest, "\n")] = '\0';
-	return num_u64(strsep(&rest, ":"), first) == 0 && rest &&
-	       num_u64(rest, count) == 0;
+	return setup->uid_base && !caps_have("cap_sys_admin");
 }
 
-/* uids of ours must not be anybody's: an overlap would give code another's files */
-static int check_uids(const struct prepared *p, struct err *e)
+/* that uid reaches runtimes by what directories allow to everybody */
+static int check_reach(const struct setup *setup, struct err *e)
 {
-	const uint64_t base = p->settings.uid_base, last = base + SETUP_SLOTS;
-	uint64_t first, count;
-	char line[256], *name;
-	bool overlaps = false;
-	FILE *f;
+	char path[SETUP_PATH];
+	struct stat st;
+	unsigned i;
+	char *end;
 
-	if (geteuid() != 0)
-		return 0;
-	f = fopen("/etc/subuid", "re");
-	if (!f)
-		return 0;
-	while (!overlaps && fgets(line, sizeof(line), f))
-		overlaps = subuid_line(line, &name, &first, &count) && first <= last &&
-			   first + count > base - 2;
-	fclose(f);
-	if (!overlaps)
-		return 0;
-	return err_ours(e,
-			"SANDBOX_UID_BASE=%llu overlaps the range of '%s' in /etc/subuid",
-			(unsigned long long)base, name);
+	for (i = 0; leaves_root(setup) && i < setup->binds; i++) {
+		snprintf(path, sizeof(path), "%s", setup->bind[i].path);
+		for (end = path + strlen(path); end > path; end = strrchr(path, '/')) {
+			*end = '\0';
+			if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode) ||
+			    st.st_mode & S_IXOTH || st.st_uid == setup->uid_base)
+				continue;
+			return err_ours(e,
+					"'%s' has a runtime and only root can enter it, "
+					"but without CAP_SYS_ADMIN sandboxes are made by "
+					"uid %u: open it, or move the runtime",
+					path, (unsigned)setup->uid_base);
+		}
+	}
+	return 0;
 }
 
 static char *state_path(const struct settings *s)
@@ -118,7 +115,7 @@ static char *state_path(const struct settings *s)
 
 	if (s->state_dir)
 		return mem_copy(s->state_dir);
-	if (geteuid() == 0)
+	if (s->uid_base)
 		return mem_copy("/var/lib/sandbox-server");
 	if (base && base[0] == '/')
 		return mem_printf("%s/sandbox-server", base);
@@ -146,7 +143,7 @@ static int open_state(struct prepared *p, const char *path)
 	p->artifacts_fd = fs_make_path(state_fd, "artifacts", 0755);
 	if (p->artifacts_fd < 0)
 		return -1;
-	if (geteuid() == 0 && fchown(p->artifacts_fd, uid, uid) < 0)
+	if (p->settings.uid_base && fchown(p->artifacts_fd, uid, uid) < 0)
 		return -1;
 	return faccessat(p->artifacts_fd, ".", W_OK, 0);
 }
@@ -176,11 +173,24 @@ static void name_seed(struct prepared *p, const char *path)
 	}
 }
 
+/* whoever builds compile caches: a launcher that keeps root's rights, or the uid that it
+ * takes when it has too few of them */
+static int open_seeds(const struct prepared *p, const char *state)
+{
+	auto_free char *path = mem_printf("%s/go-cache", state);
+	auto_fd int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int fd = root_fd < 0 ? -1 : fs_make_path(root_fd, path + 1, 0755);
+	const struct setup *setup = &p->start->setup;
+	const uid_t uid = leaves_root(setup) ? setup->uid_base : 0;
+
+	if (fd < 0 || (setup->uid_base && fchown(fd, uid, uid) < 0))
+		return -1;
+	return take_fd(&fd);
+}
+
 static void find_state(struct prepared *p, bool serving)
 {
 	auto_free char *path = state_path(&p->settings);
-	auto_free char *seeds = NULL;
-	auto_fd int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	auto_fd int seeds_fd = -1;
 
 	if (!path || path[0] != '/') {
@@ -198,26 +208,73 @@ static void find_state(struct prepared *p, bool serving)
 		p->artifacts_fd = -1;
 		return;
 	}
-	seeds = mem_printf("%s/go-cache", path);
-	seeds_fd = p->start->setup.go_seed_dir[0] ? fs_make_path(root_fd, seeds + 1, 0755)
-						  : -1;
+	seeds_fd = p->start->setup.go_seed_dir[0] ? open_seeds(p, path) : -1;
 	p->start->setup.go_seed_build = seeds_fd >= 0;
+}
+
+/* Raised for all processes of ours; a program gets a limit of its own. Without enough of
+ * them slots could not be built, and be tried again for ever. */
+static int raise_descriptors(const struct settings *s, unsigned slots,
+			     enum prepare_why why, struct err *e)
+{
+	uint64_t need = launcher_descriptors(why == TO_SERVE ? slots + 1 : slots);
+	char why_many[96];
+	struct rlimit r;
+
+	if (why == TO_SERVE && http_server_descriptors(s) > need)
+		need = http_server_descriptors(s);
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return err_errno(e, "ask for RLIMIT_NOFILE");
+	snprintf(why_many, sizeof(why_many),
+		 " for SANDBOX_MAX_CONCURRENT=%u and SANDBOX_QUEUE=%llu", slots,
+		 (unsigned long long)s->queue);
+	if (r.rlim_max < need)
+		return err_ours(e, "RLIMIT_NOFILE (ulimit -n) is %llu, needed is %llu%s",
+				(unsigned long long)r.rlim_max, (unsigned long long)need,
+				why == TO_SERVE ? why_many : "");
+	r.rlim_cur = r.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &r) < 0 ? err_errno(e, "raise RLIMIT_NOFILE") : 0;
+}
+
+/* where runs without a mount namespace may have their directories, the best first */
+static void find_run_dirs(struct prepared *p)
+{
+	auto_free char *state = state_path(&p->settings);
+	const char *paths[SETUP_RUN_DIRS] = {state, getenv("TMPDIR"), "/tmp"};
+	struct setup *setup = &p->start->setup;
+	int i, n = 0;
+
+	for (i = 0; i < SETUP_RUN_DIRS; i++) {
+		if (paths[i] && paths[i][0] == '/' && strlen(paths[i]) < SETUP_PATH / 2)
+			snprintf(setup->run_dir[n++], SETUP_PATH, "%s", paths[i]);
+	}
 }
 
 int prepare(struct prepared *p, unsigned slots, enum prepare_why why, struct err *e)
 {
-	p->start_fd = p->artifacts_fd = -1;
+	p->start_fd = p->artifacts_fd = p->ledger_fd = -1;
 	p->start = mem_zero(sizeof(*p->start));
 	if (slots > SETUP_SLOTS)
 		return err_ours(e, "SANDBOX_MAX_CONCURRENT=%u is above %d", slots,
 				SETUP_SLOTS);
-	if (check_uids(p, e) < 0 || fill_setup(p, slots, why, e) < 0)
+	if (raise_descriptors(&p->settings, slots, why, e) < 0 ||
+	    identity_decide(&p->settings, e) < 0 || fill_setup(p, slots, why, e) < 0 ||
+	    check_reach(&p->start->setup, e) < 0)
 		return -1;
+	if (why == TO_SERVE) {
+		p->server_calls = mem_zero(sizeof(*p->server_calls));
+		if (filter_compile_server(p->server_calls, e) < 0)
+			return -1;
+	}
 	find_state(p, why == TO_SERVE);
+	find_run_dirs(p);
 	cgroup_claim(&p->start->cgroups);
 	p->start_fd = fs_sealed("launcher-start", p->start, sizeof(*p->start));
 	if (p->start_fd < 0)
 		return err_errno(e, "seal the launcher's start");
+	p->ledger_fd = ledger_make();
+	if (p->ledger_fd < 0)
+		return err_errno(e, "make the launchers' ledger");
 	return 0;
 }
 
@@ -227,25 +284,34 @@ void prepared_done(struct prepared *p)
 		cgroup_release(&p->start->cgroups);
 	free(p->start);
 	p->start = NULL;
+	free(p->server_calls);
+	p->server_calls = NULL;
 	defer_close(&p->start_fd);
+	defer_close(&p->ledger_fd);
 	defer_close(&p->artifacts_fd);
 	modes_done(&p->modes);
 	settings_done(&p->settings);
 }
 
-static _Noreturn void exec_launcher(int start_fd, int socket_fd)
+static _Noreturn void exec_launcher(const struct prepared *p, int socket_fd)
 {
 	char *const argv[] = {"sandbox-server", "launcher", NULL};
 	char *const no_env[] = {NULL};
+	int start_fd, ledger_fd;
 	sigset_t none;
 
+	/* refused: then the launcher finds the same, and says so */
+	(void)identity_leave_root(&p->settings);
 	/* out of the way first: one may be where the other must be */
-	start_fd = fcntl(start_fd, F_DUPFD, 10);
+	start_fd = fcntl(p->start_fd, F_DUPFD, 10);
 	socket_fd = fcntl(socket_fd, F_DUPFD, 10);
-	if (start_fd < 0 || socket_fd < 0 || dup2(start_fd, LAUNCHER_START_FD) < 0 ||
-	    dup2(socket_fd, LAUNCHER_SOCKET_FD) < 0)
+	ledger_fd = fcntl(p->ledger_fd, F_DUPFD, 10);
+	if (start_fd < 0 || socket_fd < 0 || ledger_fd < 0 ||
+	    dup2(start_fd, LAUNCHER_START_FD) < 0 ||
+	    dup2(socket_fd, LAUNCHER_SOCKET_FD) < 0 ||
+	    dup2(ledger_fd, LAUNCHER_LEDGER_FD) < 0)
 		_exit(126);
-	sys_close_range(LAUNCHER_SOCKET_FD + 1, ~0U, 0);
+	sys_close_range(LAUNCHER_LEDGER_FD + 1, ~0U, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	setsid(); /* a terminal's ^C is for the supervisor, which decides */
 	sigemptyset(&none);
@@ -272,7 +338,7 @@ int launch(const struct prepared *p, struct launched *out, struct err *e)
 	if (out->pid < 0)
 		return err_errno(e, "fork the launcher");
 	if (out->pid == 0)
-		exec_launcher(p->start_fd, theirs);
+		exec_launcher(p, theirs);
 	out->pid_fd = sys_pidfd_open(out->pid, 0);
 	if (out->pid_fd < 0) {
 		err_errno(e, "watch the launcher");

@@ -4,6 +4,8 @@
  *
  * Output passes through live; the exit status is the program's own, 124 for a timeout,
  * 125 when the sandbox failed. --json prints the result object of POST /execute instead.
+ * `policy observe` is the same with every refused call reported: the program's output
+ * goes to standard error, and a policy to standard output.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,16 +33,14 @@ enum { EXIT_TIMEOUT = 124, EXIT_SANDBOX = 125 };
 #define JSON_CAP (64u << 20)
 
 struct one_run {
-	struct loop *loop;
-	struct prepared prepared;
-	struct launched launcher;
-	struct jobs *jobs;
+	struct alone alone;
 	struct run_request request;
 	const char *script;
 	double timeout_sec; /* 0: the default */
 	bool stdin_given;
 	bool json;
-	int status;
+	bool observe;
+	int status; /* -1: not known yet */
 };
 
 static const char usage[] =
@@ -52,6 +52,13 @@ static const char usage[] =
 	"  --file NAME=PATH  put the file PATH into the working directory as NAME\n"
 	"  --stdin           standard input is the program's\n"
 	"  --json            print the result as one JSON object, not the output\n";
+
+static const char observe_usage[] =
+	"usage: sandbox-server policy observe [--mode M] [--timeout S]\n"
+	"           [--file NAME=PATH]... [--stdin] SCRIPT|- [ARGUMENT]...\n\n"
+	"Runs one program, its output to standard error, and prints the calls that it\n"
+	"made beyond the policy, as a policy file that would allow just those. They are\n"
+	"refused all the same, so a program that gives up early shows the first ones.\n";
 
 static int read_all(int fd, const char *name, struct buf *out, struct err *e)
 {
@@ -165,12 +172,14 @@ static int read_arguments(struct one_run *r, int argc, char **argv, struct err *
 
 	for (at = 0; at < argc && strncmp(argv[at], "--", 2) == 0; at += own) {
 		if (strcmp(argv[at], "--help") == 0) {
-			print_usage(usage);
+			print_usage(r->observe ? observe_usage : usage);
 			exit(0);
 		}
 		own = own_option(r, argc - at, argv + at, e);
 		if (own < 0)
 			return -1;
+		if (r->json && r->observe)
+			return err_bad(e, "policy observe has no --json");
 		if (own > 0)
 			continue;
 		/* every setting has a value */
@@ -178,10 +187,11 @@ static int read_arguments(struct one_run *r, int argc, char **argv, struct err *
 		memcpy(settings + count, argv + at, (size_t)own * sizeof(*argv));
 		count += own;
 	}
-	if (settings_load(&r->prepared.settings, count, settings, NULL, e) < 0)
+	if (settings_load(&r->alone.prepared.settings, count, settings, NULL, e) < 0)
 		return -1;
 	if (at >= argc)
-		return err_bad(e, "no script given (try run --help)");
+		return err_bad(e, "no script given (try %s --help)",
+			       r->observe ? "policy observe" : "run");
 	r->script = argv[at++];
 	if (argc - at > INPUT_ARGS_MAX)
 		return err_bad(e, "more than %d arguments", INPUT_ARGS_MAX);
@@ -201,7 +211,7 @@ static void write_out(struct one_run *r, int fd, const char *text, size_t len)
 		return;
 	}
 	r->status = 128 + SIGPIPE;
-	loop_stop(r->loop);
+	loop_stop(r->alone.loop);
 }
 
 static void on_output(void *arg, uint64_t who, enum job_stream stream, const char *text,
@@ -211,8 +221,25 @@ static void on_output(void *arg, uint64_t who, enum job_stream stream, const cha
 
 	(void)who;
 	if (!r->json)
-		write_out(r, stream == JOB_STDOUT ? STDOUT_FILENO : STDERR_FILENO, text,
-			  len);
+		write_out(r,
+			  stream == JOB_STDOUT && !r->observe ? STDOUT_FILENO
+							      : STDERR_FILENO,
+			  text, len);
+}
+
+static void tell_observed(struct one_run *r, const struct result *result)
+{
+	const struct report *report = jobs_report(r->alone.jobs);
+	struct err e = {0};
+
+	r->status = 0;
+	if (result->outcome.violations == VIOLATIONS_UNKNOWN)
+		err_bad(&e, "calls cannot be observed here: %s",
+			report->layer[LAYER_VIOLATIONS].reason);
+	else if (observe_print(result, &e) == 0)
+		return;
+	fprintf(stderr, "sandbox-server: %s\n", e.text);
+	r->status = EXIT_SANDBOX;
 }
 
 static void on_done(void *arg, uint64_t who, const struct result *result)
@@ -223,7 +250,11 @@ static void on_done(void *arg, uint64_t who, const struct result *result)
 	(void)who;
 	r->status = result->outcome.verdict == VERDICT_TIMEOUT ? EXIT_TIMEOUT
 							       : result->exit_code;
-	loop_stop(r->loop);
+	loop_stop(r->alone.loop);
+	if (r->observe) {
+		tell_observed(r, result);
+		return;
+	}
 	buf_init(&b, JSON_CAP);
 	if (r->json && reply_result(&b, result) == 0 && buf_puts(&b, "\n") == 0)
 		write_out(r, STDOUT_FILENO, b.bytes, b.len);
@@ -237,20 +268,20 @@ static void on_failed(void *arg, uint64_t who, const struct err *e)
 	(void)who;
 	fprintf(stderr, "sandbox-server: %s\n", e->text);
 	r->status = EXIT_SANDBOX;
-	loop_stop(r->loop);
+	loop_stop(r->alone.loop);
 }
 
 static void on_report(void *arg, const struct report *report)
 {
 	struct one_run *r = arg;
-	const struct settings *s = &r->prepared.settings;
+	const struct settings *s = &r->alone.prepared.settings;
 	struct err e = {0};
 
 	if (report->level < s->min_isolation) {
 		explain_level(report, (uint32_t)s->min_isolation);
 		r->status = EXIT_SANDBOX;
-		loop_stop(r->loop);
-	} else if (jobs_submit(r->jobs, 1, &r->request, !r->json, &e) < 0) {
+		loop_stop(r->alone.loop);
+	} else if (jobs_submit(r->alone.jobs, 1, &r->request, !r->json, &e) < 0) {
 		on_failed(r, 1, &e);
 	}
 }
@@ -260,7 +291,7 @@ static void on_signal(void *arg, int signo)
 	struct one_run *r = arg;
 
 	r->status = 128 + signo;
-	loop_stop(r->loop); /* the launcher and the run go with us */
+	loop_stop(r->alone.loop); /* the launcher and the run go with us */
 }
 
 static bool at_or_below(const char *name, const char *top)
@@ -273,7 +304,7 @@ static bool at_or_below(const char *name, const char *top)
 /* known now that the mode is */
 static int check_names(const struct one_run *r, struct err *e)
 {
-	const struct setup *setup = &r->prepared.start->setup;
+	const struct setup *setup = &r->alone.prepared.start->setup;
 	const struct run_request *q = &r->request;
 	size_t i;
 
@@ -291,11 +322,11 @@ static int check_names(const struct one_run *r, struct err *e)
 
 static int fill_request(struct one_run *r, struct err *e)
 {
-	const struct settings *s = &r->prepared.settings;
+	const struct settings *s = &r->alone.prepared.settings;
 	struct run_request *q = &r->request;
 	struct limits wanted = {0};
 
-	q->mode = modes_for_language(&r->prepared.modes, NULL, &q->row, e);
+	q->mode = modes_for_language(&r->alone.prepared.modes, NULL, &q->row, e);
 	if (!q->mode || check_names(r, e) < 0 || read_path(r->script, &q->code, e) < 0)
 		return -1;
 	buf_init(&q->stdin_text, INPUT_CAP);
@@ -311,34 +342,20 @@ static int fill_request(struct one_run *r, struct err *e)
 
 static int run_it(struct one_run *r, struct err *e)
 {
-	struct job_observer observer = {r, on_output, on_done, on_failed};
-	sigset_t signals;
+	const struct job_observer observer = {r, on_output, on_done, on_failed, NULL};
 
-	if (prepare(&r->prepared, 1, TO_RUN, e) < 0 || fill_request(r, e) < 0)
+	if (prepare(&r->alone.prepared, 1, r->observe ? TO_OBSERVE : TO_RUN, e) < 0 ||
+	    fill_request(r, e) < 0 || alone_start(&r->alone, &observer, on_signal, e) < 0)
 		return -1;
-	r->loop = loop_new();
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGHUP);
-	if (!r->loop || loop_signals(r->loop, &signals, on_signal, r) < 0)
-		return err_errno(e, "make the loop");
-	if (launch(&r->prepared, &r->launcher, e) < 0)
-		return -1;
-	r->jobs = jobs_new(r->loop, &r->prepared.settings, &r->prepared.modes, &observer,
-			   take_fd(&r->launcher.socket_fd));
-	jobs_on_report(r->jobs, on_report, r);
-	if (loop_run(r->loop) < 0)
+	jobs_on_report(r->alone.jobs, on_report, r);
+	if (loop_run(r->alone.loop) < 0)
 		return err_errno(e, "run the loop");
-	return 0;
+	return r->status < 0 ? err_ours(e, "the launcher died at its start") : 0;
 }
 
-int cmd_run(int argc, char **argv)
+static int run_program(int argc, char **argv, bool observe)
 {
-	struct one_run r = {
-		.prepared = {.start_fd = -1, .artifacts_fd = -1},
-		.launcher = {.pid_fd = -1, .socket_fd = -1},
-	};
+	struct one_run r = {.alone = ALONE_NONE, .observe = observe, .status = -1};
 	const struct sigaction ignore = {.sa_handler = SIG_IGN};
 	struct err e = {0};
 
@@ -347,19 +364,26 @@ int cmd_run(int argc, char **argv)
 		fprintf(stderr, "sandbox-server: %s\n", e.text);
 		r.status = EXIT_SANDBOX;
 	} else {
-		if (r.prepared.settings.log_level < LOG_WARN)
-			r.prepared.settings.log_level = LOG_WARN;
-		log_setup((enum log_level)r.prepared.settings.log_level,
-			  (enum log_format)r.prepared.settings.log_format, "run");
+		if (r.alone.prepared.settings.log_level < LOG_WARN)
+			r.alone.prepared.settings.log_level = LOG_WARN;
+		log_setup((enum log_level)r.alone.prepared.settings.log_level,
+			  (enum log_format)r.alone.prepared.settings.log_format, "run");
 		if (run_it(&r, &e) < 0) {
 			fprintf(stderr, "sandbox-server: %s\n", e.text);
 			r.status = EXIT_SANDBOX;
 		}
 	}
-	jobs_free(r.jobs);
 	request_done(&r.request);
-	launched_done(&r.launcher);
-	prepared_done(&r.prepared);
-	loop_free(r.loop);
+	alone_done(&r.alone);
 	return r.status;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	return run_program(argc, argv, false);
+}
+
+int cmd_observe(int argc, char **argv)
+{
+	return run_program(argc, argv, true);
 }

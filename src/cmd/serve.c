@@ -94,9 +94,15 @@ static void on_launcher_dead(void *arg, uint32_t events)
 	for (i = 0; i < s->restarts && wait_ms < RESTART_MOST_MS; i++)
 		wait_ms *= 2;
 	s->restarts++;
-	/* with 0 it saw the end of its socket: the server is going, which we hear next */
-	log_event(status ? LOG_ERROR : LOG_INFO, "launcher.died",
-		  "status=%d restart_ms=%llu", status, (unsigned long long)wait_ms);
+	/* with 0 it saw the end of its socket: the server is going, which we hear next;
+	 * and one that lost a layer goes for another to look again */
+	if (WIFEXITED(status) && WEXITSTATUS(status) == LAUNCHER_AGAIN)
+		log_debug("launcher.again", "restart_ms=%llu",
+			  (unsigned long long)wait_ms);
+	else
+		log_event(status ? LOG_ERROR : LOG_INFO, "launcher.died",
+			  "status=%d restart_ms=%llu", status,
+			  (unsigned long long)wait_ms);
 	s->restart.fn = on_restart;
 	s->restart.arg = s;
 	loop_timer_at(s->loop, &s->restart, loop_now_ns() + wait_ms * 1000000u);
@@ -134,6 +140,8 @@ static _Noreturn void become_server(struct supervisor *s, int listen_fd, int con
 	close(s->control_fd);
 	close(s->launcher.pid_fd);
 	close(s->prepared.start_fd);
+	close(s->prepared.ledger_fd);
+	cgroup_unlock();
 	loop_free(s->loop);
 	_exit(server_main(&s->prepared, listen_fd, control_fd, s->launcher.socket_fd));
 }
@@ -160,17 +168,11 @@ static int start_server(struct supervisor *s, int listen_fd, struct err *e)
 	return 0;
 }
 
-static int supervise(struct supervisor *s, struct err *e)
+/* from here on a signal waits for the loop */
+static int take_signals(struct supervisor *s, struct err *e)
 {
-	const struct settings *set = &s->prepared.settings;
-	auto_fd int listen_fd = -1;
 	sigset_t signals;
 
-	listen_fd = http_listen(set->listen, (unsigned)set->port, e);
-	if (listen_fd < 0)
-		return -1;
-	if (prepare(&s->prepared, (unsigned)set->max_concurrent, TO_SERVE, e) < 0)
-		return -1;
 	s->loop = loop_new();
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
@@ -178,6 +180,32 @@ static int supervise(struct supervisor *s, struct err *e)
 	sigaddset(&signals, SIGHUP);
 	if (!s->loop || loop_signals(s->loop, &signals, on_signal, s) < 0)
 		return err_errno(e, "make the loop");
+	return 0;
+}
+
+/* told to end before there was anything to end */
+static bool unwanted(void)
+{
+	sigset_t waiting;
+
+	return sigpending(&waiting) == 0 && (sigismember(&waiting, SIGTERM) == 1 ||
+					     sigismember(&waiting, SIGINT) == 1);
+}
+
+static int supervise(struct supervisor *s, struct err *e)
+{
+	const struct settings *set = &s->prepared.settings;
+	auto_fd int listen_fd = -1;
+
+	if (take_signals(s, e) < 0)
+		return -1;
+	listen_fd = http_listen(set->listen, (unsigned)set->port, e);
+	if (listen_fd < 0)
+		return -1;
+	if (prepare(&s->prepared, (unsigned)set->max_concurrent, TO_SERVE, e) < 0)
+		return -1;
+	if (unwanted())
+		return 0;
 	if (start_launcher(s, e) < 0 || start_server(s, listen_fd, e) < 0)
 		return -1;
 	close(take_fd(&listen_fd));
@@ -209,7 +237,7 @@ static int read_arguments(struct settings *s, int argc, char **argv, struct err 
 int cmd_serve(int argc, char **argv)
 {
 	struct supervisor s = {
-		.prepared = {.start_fd = -1, .artifacts_fd = -1},
+		.prepared = {.start_fd = -1, .artifacts_fd = -1, .ledger_fd = -1},
 		.launcher = {.pid_fd = -1, .socket_fd = -1},
 		.server_pid_fd = -1,
 		.control_fd = -1,

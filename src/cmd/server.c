@@ -59,8 +59,8 @@ static void forget_environment(void)
 
 static int drop_rights(const struct settings *s)
 {
-	const uid_t uid = geteuid() == 0 ? (uid_t)s->uid_base - 1 : geteuid();
-	const gid_t gid = geteuid() == 0 ? (gid_t)s->uid_base - 1 : getegid();
+	const uid_t uid = s->uid_base ? (uid_t)s->uid_base - 1 : geteuid();
+	const gid_t gid = s->uid_base ? (gid_t)s->uid_base - 1 : getegid();
 
 	if (caps_become_nobody(uid, gid) < 0)
 		return -1;
@@ -132,6 +132,11 @@ static void on_report(void *arg, const struct report *r)
 	if (s->announced)
 		return; /* later ones turn readiness on and off */
 	if (r->level >= least) {
+		if (r->level == LEVEL_PROCESS)
+			log_warn(
+				"isolation.process",
+				"effect=\"programs can read what this user can read, and "
+				"end its processes\"");
 		announce(s);
 		return;
 	}
@@ -148,7 +153,7 @@ static void on_control(void *arg, uint32_t events)
 	char byte = 0;
 
 	(void)events;
-	if (fdpass_receive(s->control_fd, &byte, 1, fds, &count, false) == 1 &&
+	if (fdpass_receive(s->control_fd, &byte, 1, fds, &count, FDPASS_NOW) == 1 &&
 	    count == 1) {
 		jobs_new_launcher(s->jobs, fds[0]);
 		return;
@@ -218,9 +223,12 @@ static int start(struct server *s, int listen_fd, int launcher_fd, struct err *e
 	jobs_on_report(s->jobs, on_report, s);
 	http_server_set_jobs(s->http, s->jobs);
 	stored_fd = open_artifacts(s->prepared);
-	if (confine_server(stored_fd) < 0)
-		return err_errno(e, "confine the server");
+	/* it looks at what is stored already: later nothing can be opened to be read */
 	s->artifacts = artifacts_new(stored_fd, set->artifact_max_mb << 20);
+	if (!s->artifacts)
+		stored_fd = -1; /* there is no room for any */
+	if (confine_server(stored_fd, s->prepared->server_calls) < 0)
+		return err_errno(e, "confine the server");
 	http_server_set_artifacts(s->http, s->artifacts,
 				  s->prepared->state_note[0] ? s->prepared->state_note
 							     : NULL);

@@ -8,8 +8,11 @@
 #include "config/filter.h"
 
 #include <errno.h>
+#include <linux/seccomp.h>
 #include <seccomp.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -82,6 +85,20 @@ int filter_number(enum policy_arch arch, const char *name)
 	return number < 0 ? FILTER_ELSEWHERE : number;
 }
 
+void filter_name(int number, char out_name[POLICY_NAME])
+{
+	char *known;
+
+	snprintf(out_name, POLICY_NAME, "%d", number);
+	for (size_t i = 0; i < sizeof(newer) / sizeof(newer[0]); i++)
+		if (newer[i].number == number && newer[i].archs & FILTER_ARCH)
+			snprintf(out_name, POLICY_NAME, "%s", newer[i].name);
+	known = seccomp_syscall_resolve_num_arch(arch_token(FILTER_ARCH), number);
+	if (known)
+		snprintf(out_name, POLICY_NAME, "%s", known);
+	free(known);
+}
+
 static uint32_t action_value(enum policy_action action, unsigned errno_ret)
 {
 	switch (action) {
@@ -106,12 +123,35 @@ static int mind(int rc)
 	return -1;
 }
 
-static scmp_filter_ctx filter_new(const struct policy *p, enum policy_arch arch)
+bool filter_reports(const struct policy_rule *r, enum filter_mark mark)
+{
+	if (r->action != POLICY_ERRNO || r->errno_ret == 0 || mark == FILTER_MARK_NONE)
+		return false;
+	/* callers are to take another way, and honest ones do so without a word */
+	return mark == FILTER_MARK_ALL ||
+	       (r->errno_ret != ENOSYS && r->errno_ret != EINVAL);
+}
+
+static uint32_t rule_action(const struct policy_rule *r, enum filter_mark mark)
+{
+	return filter_reports(r, mark) ? FILTER_MARKED
+				       : action_value(r->action, r->errno_ret);
+}
+
+static uint32_t default_action(const struct policy *p, enum filter_mark mark)
+{
+	if (mark == FILTER_MARK_ALL && p->default_action == POLICY_ERRNO &&
+	    p->default_errno != 0)
+		return FILTER_MARKED;
+	return action_value(p->default_action, p->default_errno);
+}
+
+static scmp_filter_ctx filter_new(uint32_t otherwise, enum policy_arch arch)
 {
 	scmp_filter_ctx ctx;
 	int saved;
 
-	ctx = seccomp_init(action_value(p->default_action, p->default_errno));
+	ctx = seccomp_init(otherwise);
 	if (!ctx) {
 		errno = ENOMEM;
 		return NULL;
@@ -147,16 +187,21 @@ static int rule_number(enum policy_arch arch, const char *name)
 	return seccomp_syscall_resolve_name(name);
 }
 
-static int add_rule(scmp_filter_ctx ctx, const struct policy *p, enum policy_arch arch,
+struct target {
+	enum policy_arch arch;
+	enum filter_mark mark;
+};
+
+static int add_rule(scmp_filter_ctx ctx, const struct policy *p, struct target t,
 		    const struct policy_rule *r, struct err *e)
 {
-	uint32_t action = action_value(r->action, r->errno_ret);
+	uint32_t action = rule_action(r, t.mark);
 	struct scmp_arg_cmp cmp[POLICY_ARGS];
-	int number = rule_number(arch, r->name);
+	int number = rule_number(t.arch, r->name);
 
 	/* a rule that says what the default says is there for the reader; libseccomp
 	 * refuses it */
-	if (number < 0 || action == action_value(p->default_action, p->default_errno))
+	if (number < 0 || action == default_action(p, t.mark))
 		return 0;
 	for (unsigned i = 0; i < r->args; i++)
 		cmp[i] = (struct scmp_arg_cmp){
@@ -194,24 +239,40 @@ static int export(scmp_filter_ctx ctx, const struct policy *p, struct setup_filt
 	return 0;
 }
 
-int filter_compile_for(const struct policy *p, enum policy_arch arch,
-		       struct setup_filter *out_f, struct err *e)
+static int compile(const struct policy *p, struct target t, struct setup_filter *out_f,
+		   struct err *e)
 {
 	scmp_filter_ctx ctx;
 	int rc = 0;
 
-	if (!(p->archs & arch))
+	if (!(p->archs & t.arch))
 		return err_bad(e, "%s: not for SCMP_ARCH_%s", p->file,
-			       arch == POLICY_X86_64 ? "X86_64" : "AARCH64");
-	ctx = filter_new(p, arch);
+			       t.arch == POLICY_X86_64 ? "X86_64" : "AARCH64");
+	ctx = filter_new(default_action(p, t.mark), t.arch);
 	if (!ctx)
 		return err_errno(e, "compile policy '%s'", p->file);
 	for (size_t i = 0; rc == 0 && i < p->rules; i++)
-		rc = add_rule(ctx, p, arch, &p->rule[i], e);
+		rc = add_rule(ctx, p, t, &p->rule[i], e);
 	if (rc == 0)
 		rc = export(ctx, p, out_f, e);
 	seccomp_release(ctx);
 	return rc;
+}
+
+int filter_compile_for(const struct policy *p, enum policy_arch arch,
+		       struct setup_filter *out_f, struct err *e)
+{
+	const struct target t = {arch, FILTER_MARK_NONE};
+
+	return compile(p, t, out_f, e);
+}
+
+int filter_compile_marked(const struct policy *p, enum filter_mark mark,
+			  struct setup_filter *out_f, struct err *e)
+{
+	const struct target t = {FILTER_ARCH, mark};
+
+	return compile(p, t, out_f, e);
 }
 
 int filter_compile(const struct policy *p, struct setup_filter *out_f, struct err *e)
@@ -219,25 +280,14 @@ int filter_compile(const struct policy *p, struct setup_filter *out_f, struct er
 	return filter_compile_for(p, FILTER_ARCH, out_f, e);
 }
 
-int filters_compile(struct setup *setup, struct err *e)
+int filter_compile_server(struct setup_filter *out_f, struct err *e)
 {
-	static const char *const names[FILTER_COUNT] = {
-		[FILTER_NETWORK] = "network-none",
-		[FILTER_ARGUMENTS] = "arguments",
-		[FILTER_BASE] = "base",
-		[FILTER_INIT] = "init",
-	};
+	struct policy *p = policy_load(POLICY_SERVER, e);
+	int rc;
 
-	for (int i = 0; i < FILTER_COUNT; i++) {
-		struct policy *p = policy_load(names[i], e);
-		int rc;
-
-		if (!p)
-			return -1;
-		rc = filter_compile(p, &setup->filter[i], e);
-		policy_free(p);
-		if (rc < 0)
-			return -1;
-	}
-	return 0;
+	if (!p)
+		return -1;
+	rc = filter_compile(p, out_f, e);
+	policy_free(p);
+	return rc;
 }

@@ -20,6 +20,9 @@ struct setup;
 
 enum mode_id { MODE_PYTHON, MODE_GOLANG, MODE_NODE, MODE_SHELL, MODE_COUNT };
 
+/* what our own binary is called where it is the program of a run */
+#define MODE_SELF "/usr/bin/sandbox-attack"
+
 struct mode {
 	enum mode_id id;
 	const char *name;       /* python */
@@ -48,6 +51,9 @@ struct modes {
 int modes_find(struct modes *m, const struct settings *s, struct setup *setup,
 	       struct err *e);
 void modes_done(struct modes *m);
+/* for `selftest`, behind the others: one that runs our own binary, one whose interpreter
+ * does not exist */
+int modes_self_rows(const struct settings *s, struct setup *setup, struct err *e);
 /*
  * The mode and row for a request's "language" (NULL: the default); aliases javascript js
  * typescript ts go bash sh py. NULL and ERR_THEIRS "unsupported_language" listing what is

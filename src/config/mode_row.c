@@ -228,3 +228,18 @@ int mode_rows(const struct settings *s, const struct runtime *r, struct setup *s
 		return typescript_row(s, r, setup, m, e);
 	return 0;
 }
+
+int modes_self_rows(const struct settings *s, struct setup *setup, struct err *e)
+{
+	char self[] = MODE_SELF, missing[] = "/usr/bin/there/is/no/interpreter";
+	const struct runtime ours = {.id = MODE_SHELL, .exe = self};
+	const struct runtime none = {.id = MODE_SHELL, .exe = missing};
+
+	if (row_add(s, &ours, "selftest", "script", setup, e) < 0)
+		return -1;
+	setup->row[setup->rows++].self = SELF_BINARY;
+	if (row_add(s, &none, "missing", "script", setup, e) < 0)
+		return -1;
+	setup->row[setup->rows++].self = SELF_MISSING;
+	return 0;
+}

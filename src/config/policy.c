@@ -265,7 +265,6 @@ static const char *const rule_keys[] = {"names", "action", "errnoRet", "args", "
 static int read_rule_value(struct policy_text *t, int key, struct policy_rule *r,
 			   struct name_list *names)
 {
-	char comment[TEXT_MAX];
 	uint64_t n;
 	int i;
 
@@ -285,7 +284,7 @@ static int read_rule_value(struct policy_text *t, int key, struct policy_rule *r
 	case RULE_ARGS:
 		return read_args(t, r);
 	default:
-		return policy_text_string(t, comment, sizeof(comment));
+		return policy_text_string(t, r->comment, sizeof(r->comment));
 	}
 }
 
@@ -426,9 +425,8 @@ void policy_set_dir(const char *dir)
 	policy_dir = dir;
 }
 
-static struct policy *load_file(const char *name, struct err *e)
+char *policy_read(const char *path, size_t *out_len, struct err *e)
 {
-	auto_free char *path = mem_printf("%s/%s.json", policy_dir, name);
 	auto_free char *text = mem_zero(FILE_MAX);
 	ssize_t len = fs_read_at(AT_FDCWD, path, text, FILE_MAX);
 
@@ -436,20 +434,33 @@ static struct policy *load_file(const char *name, struct err *e)
 		err_errno(e, "read policy '%s'", path);
 		return NULL;
 	}
-	return policy_parse(path, text, (unsigned long)len, e);
+	*out_len = (size_t)len;
+	return take_ptr(&text);
+}
+
+char *policy_find(const char *name, char **out_file, size_t *out_len, struct err *e)
+{
+	const char *dir = strcmp(name, POLICY_SERVER) == 0 ? NULL : policy_dir;
+
+	*out_file = mem_printf("%s/%s.json", dir ? dir : "policy", name);
+	if (dir)
+		return policy_read(*out_file, out_len, e);
+	for (size_t i = 0; i < embedded_policy_count; i++) {
+		if (strcmp(embedded_policies[i].name, name) == 0) {
+			*out_len = embedded_policies[i].len;
+			return mem_copy_n(embedded_policies[i].text, *out_len);
+		}
+	}
+	err_ours(e, "no policy '%s' in this binary", *out_file);
+	return NULL;
 }
 
 struct policy *policy_load(const char *name, struct err *e)
 {
 	auto_free char *file = NULL;
+	auto_free char *text = NULL;
+	size_t len;
 
-	if (policy_dir)
-		return load_file(name, e);
-	file = mem_printf("policy/%s.json", name);
-	for (size_t i = 0; i < embedded_policy_count; i++)
-		if (strcmp(embedded_policies[i].name, name) == 0)
-			return policy_parse(file, embedded_policies[i].text,
-					    embedded_policies[i].len, e);
-	err_ours(e, "no policy '%s' in this binary", file);
-	return NULL;
+	text = policy_find(name, &file, &len, e);
+	return text ? policy_parse(file, text, len, e) : NULL;
 }

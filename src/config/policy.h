@@ -40,6 +40,7 @@ struct policy_arg {
 
 #define POLICY_ARGS 6
 #define POLICY_NAME 48
+#define POLICY_COMMENT 256
 
 /* one system call; a file's rule of several names is several of these */
 struct policy_rule {
@@ -50,6 +51,7 @@ struct policy_rule {
 	unsigned args;      /* all must hold; none: every call */
 	struct policy_arg arg[POLICY_ARGS];
 	unsigned line;
+	char comment[POLICY_COMMENT]; /* the rule's own; "" when it has none */
 };
 
 struct policy {
@@ -63,9 +65,14 @@ struct policy {
 
 /* where policy_load looks; NULL: only the policies inside the binary. Not copied. */
 void policy_set_dir(const char *dir);
+/* what our own server may call: it fits the binary, so that no directory replaces it */
+#define POLICY_SERVER "server"
 /* text of policy NAME: the directory's NAME.json when one is set, else the one in the
  * binary */
 struct policy *policy_load(const char *name, struct err *e);
+/* only that text, with its file's name; both the caller's to free, also on failure */
+char *policy_find(const char *name, char **out_file, size_t *out_len, struct err *e);
+char *policy_read(const char *path, size_t *out_len, struct err *e);
 struct policy *policy_parse(const char *file, const char *text, unsigned long len,
 			    struct err *e);
 void policy_free(struct policy *p);

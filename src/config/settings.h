@@ -42,9 +42,9 @@ struct settings {
 	char *artifact_dir;  /* NULL: artifacts/executions below the state directory */
 	uint64_t artifact_max_mb;
 	uint64_t min_isolation; /* enum isolation_level */
-	char *state_dir; /* NULL: /var/lib/sandbox-server, or below $XDG_STATE_HOME */
-	uint64_t uid_base;
-	char *allowed_hosts;      /* NULL or comma list; "*" allows all */
+	char *state_dir;     /* NULL: /var/lib/sandbox-server, or below $XDG_STATE_HOME */
+	uint64_t uid_base;   /* 0: not given; what it becomes then, identity.c decides */
+	char *allowed_hosts; /* NULL or comma list; "*" allows all */
 	char *allowed_origins;    /* NULL or comma list */
 	uint64_t log_level;       /* enum log_level; SANDBOX_LOG_LEVEL */
 	uint64_t log_format;      /* enum log_format; SANDBOX_LOG_FORMAT */

@@ -59,8 +59,8 @@ static const struct setting_choice store_choices[] = {
 static const struct setting_choice isolation_choices[] = {
 	{"full", LEVEL_FULL, false},
 	{"namespaces", LEVEL_NAMESPACES, false},
-	{"landlock", LEVEL_LANDLOCK, true},
-	{"process", LEVEL_PROCESS, true},
+	{"landlock", LEVEL_LANDLOCK, false},
+	{"process", LEVEL_PROCESS, false},
 	{NULL, 0, false},
 };
 
@@ -139,13 +139,13 @@ const struct setting setting_rows[] = {
 	COUNT("SANDBOX_ARTIFACT_MAX_MB", artifact_max_mb, 0, TIB_MB, "100",
 	      "how much of them is kept"),
 	CHOICE("SANDBOX_MIN_ISOLATION", min_isolation, isolation_choices, "namespaces",
-	       "do not start with less: full, namespaces"),
+	       "do not start with less: full, namespaces, landlock, process"),
 	TEXT("SANDBOX_STATE_DIR", state_dir, NULL, ok_path,
 	     "state directory (/var/lib/sandbox-server, or $XDG_STATE_HOME)"),
 	TEXT("SANDBOX_POLICY_DIR", policy_dir, NULL, ok_path,
 	     "directory with system call policies instead of the built-in ones"),
-	COUNT("SANDBOX_UID_BASE", uid_base, 10000, 4294000000, "600000",
-	      "first host uid of sandboxes, when started as root"),
+	COUNT("SANDBOX_UID_BASE", uid_base, 10000, 4294000000, NULL,
+	      "first host uid of sandboxes, when started as root (600000)"),
 	LIST("SANDBOX_ALLOWED_HOSTS", allowed_hosts, "further Host names, or *"),
 	LIST("SANDBOX_ALLOWED_ORIGINS", allowed_origins,
 	     "origins of web pages that may ask"),

@@ -147,5 +147,8 @@ void on_health(struct conn *k);
 void on_healthz(struct conn *k);
 void on_readyz(struct conn *k);
 void on_isolation(struct conn *k);
+#ifdef SANDBOX_TEST_HOOKS
+void on_test_call(struct conn *k);
+#endif
 
 #endif

@@ -95,6 +95,14 @@ void on_execute_gone(struct conn *k)
 
 /* ---- news of jobs ---- */
 
+static void on_started(void *arg, uint64_t who)
+{
+	struct conn *k = conn_find(arg, who);
+
+	if (k && k->stream != STREAM_NONE)
+		stream_begin(k);
+}
+
 static void on_output(void *arg, uint64_t who, enum job_stream stream, const char *text,
 		      size_t len)
 {
@@ -160,5 +168,6 @@ void on_execute_observe(struct http_server *h)
 		.on_output = on_output,
 		.on_done = on_done,
 		.on_failed = on_failed,
+		.on_started = on_started,
 	};
 }

@@ -4,6 +4,8 @@
  *
  * None of them waits for anything; load changes no status.
  */
+#include <string.h>
+
 #include "api/api.h"
 #include "base/err.h"
 #include "http/conn.h"
@@ -17,6 +19,7 @@ void on_health(struct conn *k)
 		.modes = h->modes,
 		.settings = h->settings,
 		.report = h->jobs ? jobs_report(h->jobs) : NULL,
+		.loss = h->jobs ? jobs_loss(h->jobs) : NULL,
 		.running = h->jobs ? jobs_running(h->jobs) : 0,
 		.draining = h->draining,
 		.uptime_sec = (unsigned long)((loop_now_ns() - h->start_ns) / 1000000000),
@@ -38,12 +41,33 @@ void on_healthz(struct conn *k)
 	answer_text(k, 200, "{\"status\":\"ok\"}");
 }
 
+/* which layer is gone and why; /isolation has it all */
+static void answer_lost(struct conn *k, const struct report *r)
+{
+	const enum layer_id gone = (enum layer_id)(r->lost - 1);
+	struct buf body;
+
+	buf_init(&body, HEALTH_CAP_BYTES);
+	if (buf_printf(&body,
+		       "{\"status\":\"isolation_lost\",\"layer\":\"%s\",\"reason\":",
+		       report_layer_name(gone)) == 0 &&
+	    buf_json_string(&body, r->layer[gone].reason,
+			    strlen(r->layer[gone].reason)) == 0 &&
+	    buf_puts(&body, "}") == 0)
+		return answer_json(k, 503, NULL, &body);
+	buf_done(&body);
+	answer_text(k, 503, "{\"status\":\"isolation_lost\"}");
+}
+
 void on_readyz(struct conn *k)
 {
 	const struct http_server *h = k->h;
+	const struct report *r = h->jobs ? jobs_report(h->jobs) : NULL;
 
 	if (h->draining)
 		answer_text(k, 503, "{\"status\":\"draining\"}");
+	else if (r && r->lost)
+		answer_lost(k, r);
 	else if (!h->jobs || !jobs_ready(h->jobs))
 		answer_text(k, 503, "{\"status\":\"not_ready\"}");
 	else
@@ -62,7 +86,7 @@ void on_isolation(struct conn *k)
 		return answer_error(k, &e);
 	}
 	buf_init(&body, HEALTH_CAP_BYTES);
-	if (reply_isolation(&body, r) == 0)
+	if (reply_isolation(&body, r, jobs_loss(k->h->jobs)) == 0)
 		return answer_json(k, 200, NULL, &body);
 	err_errno(&e, "write the isolation answer");
 	buf_done(&body);

@@ -30,6 +30,9 @@ static const struct route routes[] = {
 	{"/download", ANY, true, false, NULL, NULL},
 	{"/list", ANY, true, false, NULL, NULL},
 	{"/exists", ANY, true, false, NULL, NULL},
+#ifdef SANDBOX_TEST_HOOKS
+	{"/test/call", POST, false, true, NULL, on_test_call},
+#endif
 };
 
 static const struct route *find(struct span path)

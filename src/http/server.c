@@ -28,9 +28,11 @@
 #define MS_NS UINT64_C(1000000)
 enum {
 	ACCEPTS_AT_ONCE = 64,
-	REFUSED_MOST = 64, /* beyond the cap, so many at a time are told why */
-	OTHER_FDS = 256,   /* pipes of runs, files */
-	LOOKS_AT_ONCE = 4, /* of mongoose before a wait */
+	REFUSED_MOST = 64,      /* beyond the cap, so many at a time are told why */
+	OWN_FDS = 32,           /* listener, launcher, epoll sets, files for a moment */
+	RUN_FDS = 3,            /* its pipes; one that waits has its input instead */
+	SPARE_CONNECTIONS = 16, /* for probes, beside those of runs */
+	LOOKS_AT_ONCE = 4,      /* of mongoose before a wait */
 	REOPEN_MS = 100,
 	LEAST_BUDGET = 64 << 20,
 };
@@ -162,19 +164,28 @@ static void on_connection(void *arg, uint32_t events)
 
 /* ---- life ---- */
 
+/* descriptors that are not connections' */
+static uint64_t other_fds(const struct settings *s)
+{
+	return OWN_FDS + RUN_FDS * s->max_concurrent + s->queue + REFUSED_MOST;
+}
+
+uint64_t http_server_descriptors(const struct settings *s)
+{
+	return other_fds(s) + s->max_concurrent + s->queue + SPARE_CONNECTIONS;
+}
+
+/* what is left for connections: were they to take all, a run's pipes could not come in */
 static unsigned connection_cap(const struct settings *s)
 {
 	struct rlimit r = {0};
 	uint64_t cap = s->max_connections;
 
-	if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
-		r.rlim_cur = r.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &r); /* never refused: it is not a raise */
-		if (r.rlim_cur < cap + OTHER_FDS + REFUSED_MOST)
-			cap = r.rlim_cur > OTHER_FDS + 2 * REFUSED_MOST
-				      ? r.rlim_cur - OTHER_FDS - REFUSED_MOST
-				      : REFUSED_MOST;
-	}
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= cap + other_fds(s))
+		return (unsigned)cap;
+	cap = r.rlim_cur > other_fds(s) ? r.rlim_cur - other_fds(s) : 1;
+	log_warn("limit.lower", "max_connections=%llu reason=\"RLIMIT_NOFILE is %llu\"",
+		 (unsigned long long)cap, (unsigned long long)r.rlim_cur);
 	return (unsigned)cap;
 }
 

@@ -11,6 +11,7 @@
 #define HTTP_SERVER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct artifacts;
 struct err;
@@ -31,11 +32,13 @@ unsigned http_listen_port(int listen_fd);
 
 /*
  * listen_fd: bound and listening, taken over, also on failure. Loop, settings and modes
- * outlive the server. Raises the soft limit of descriptors to the hard one and ignores
+ * outlive the server. Takes fewer connections where RLIMIT_NOFILE is low, and ignores
  * SIGPIPE. One server a process: mongoose's log has one sink.
  */
 struct http_server *http_server_new(struct loop *l, const struct settings *s,
 				    const struct modes *m, int listen_fd, struct err *e);
+/* the least RLIMIT_NOFILE that runs, those that wait and their connections fit in */
+uint64_t http_server_descriptors(const struct settings *s);
 void http_server_free(struct http_server *h);
 /* what jobs_new() wants; lives as long as the server */
 const struct job_observer *http_server_observer(struct http_server *h);

@@ -2,9 +2,9 @@
 /*
  * stream.c - live output: server-sent events, or one JSON object a line
  *
- * The head waits for the first event, so that a run that cannot start is a plain HTTP
- * error. HTTP/1.1 gets a chunk an event; for HTTP/1.0 the end of the connection ends the
- * stream.
+ * The head waits until the program runs, so that a run that cannot start is a plain HTTP
+ * error, and no longer: clients give up on a head that does not come. HTTP/1.1 gets a
+ * chunk an event; for HTTP/1.0 the end of the connection ends the stream.
  */
 #include "http/stream.h"
 
@@ -41,7 +41,7 @@ enum stream_kind stream_wanted(struct span accept)
 	return STREAM_NONE;
 }
 
-static int begin(struct conn *k)
+static int put_head(struct conn *k)
 {
 	char head[512], date[DATE_ROOM];
 	int n;
@@ -67,13 +67,19 @@ static int begin(struct conn *k)
 	return answer_add(k, head, (size_t)n);
 }
 
+void stream_begin(struct conn *k)
+{
+	if (k->state != CONN_STREAM && put_head(k) == 0)
+		answer_flush(k);
+}
+
 void stream_event(struct conn *k, const char *event, const struct buf *data)
 {
 	const char *close = k->stream == STREAM_SSE ? "\n\n" : "}\n";
 	char open[64], size[32] = "";
 	size_t n;
 
-	if (k->state != CONN_STREAM && begin(k) < 0)
+	if (k->state != CONN_STREAM && put_head(k) < 0)
 		return;
 	if (!answer_unsent(k))
 		k->progress_ns = loop_now_ns();

@@ -5,8 +5,8 @@
  *	event: stdout                         {"event":"stdout","data":{"text":"hi\n"}}
  *	data: {"text":"hi\n"}
  *
- * Events are stdout, stderr, then result, or error when the run failed after the first
- * output; a failure before it is a plain HTTP error.
+ * Events are stdout, stderr, then result, or error when the run failed after the program
+ * had started; a failure before that is a plain HTTP error.
  */
 #ifndef HTTP_STREAM_H
 #define HTTP_STREAM_H
@@ -20,7 +20,9 @@ enum stream_kind { STREAM_NONE, STREAM_SSE, STREAM_LINES };
 
 /* what an Accept header asks for: the first type in it that we speak */
 enum stream_kind stream_wanted(struct span accept);
-/* one event; data is one JSON object. The first one sends the head */
+/* the program runs: sends the head, unless an event was faster */
+void stream_begin(struct conn *k);
+/* one event; data is one JSON object */
 void stream_event(struct conn *k, const char *event, const struct buf *data);
 void stream_end(struct conn *k);
 /* makes the job wait for a slow reader, or go on */

@@ -231,6 +231,7 @@ static int compose(struct buf *out, const struct artifact *what, const char *whe
 	return rc;
 }
 
+/* policy/server.json allows these flags and no others */
 static int write_whole(const struct artifacts *a, const char *name, const struct buf *doc)
 {
 	auto_fd int fd = openat(a->dir_fd, PARTIAL,

@@ -71,6 +71,7 @@ int client_run(struct job *job, struct err *e)
 		return 1;
 	}
 	close(take_fd(&job->input_fd));
+	job->result.level = job->jobs->report.level; /* what it is born with */
 	job_move(job, JOB_STARTING);
 	return 0;
 }
@@ -89,10 +90,28 @@ void client_kill(struct job *job)
 		log_error("job.kill", "job=%s errno=%d", job->request.request_id, errno);
 }
 
+static void note_loss(struct jobs *j, const struct report *r)
+{
+	struct loss *l = &j->loss;
+	const bool gone = l->began_ns && !l->ended_ns;
+
+	if (r->lost && !gone)
+		*l = (struct loss){.layer = r->lost - 1, .began_ns = loop_now_ns()};
+	else if (r->lost)
+		l->layer = r->lost - 1;
+	if (!r->lost && gone) {
+		l->ended_ns = loop_now_ns();
+		log_info("isolation.back", "layer=%s gone_ms=%llu",
+			 report_layer_name((enum layer_id)l->layer),
+			 (unsigned long long)((l->ended_ns - l->began_ns) / 1000000));
+	}
+}
+
 static void on_report(struct jobs *j, const struct report *r)
 {
 	struct err e;
 
+	note_loss(j, r);
 	j->report = *r;
 	j->have_report = j->report_fresh = true;
 	log_info("launcher.report", "isolation=%s slots=%u", report_level_name(r->level),
@@ -102,8 +121,7 @@ static void on_report(struct jobs *j, const struct report *r)
 	log_error("launcher.report", "isolation=%s minimum=%s summary=\"%s\"",
 		  report_level_name(r->level),
 		  report_level_name((uint32_t)j->settings->min_isolation), r->summary);
-	(void)err_server(&e, 503, "isolation_lost",
-			 "isolation is below the minimum this server was given");
+	(void)queue_refuse_lost(r->lost, &e);
 	queue_fail_queued(j, &e);
 }
 
@@ -114,7 +132,7 @@ static void on_failure(struct job *job, const struct failure *f)
 	if (f->busy)
 		(void)queue_refuse_busy(job->jobs, &e);
 	else if (f->lost_layer)
-		(void)err_server(&e, 503, "isolation_lost", "an isolation layer is gone");
+		(void)queue_refuse_lost(f->lost_layer, &e);
 	else
 		(void)err_server(&e, 500, "sandbox_setup_failed",
 				 "sandbox step \"%s\" failed", f->step);
@@ -125,15 +143,17 @@ static void on_failure(struct job *job, const struct failure *f)
 static void on_outcome(struct job *job, const struct outcome *o, int files_fd)
 {
 	job->result.outcome = *o;
-	job->result.level = job->jobs->report.level;
-	if (o->files && files_open(&job->files, files_fd) < 0)
+	if (o->files == OUTCOME_FILES && files_open(&job->files, files_fd) < 0) {
 		log_error("job.files", "job=%s errno=%d", job->request.request_id, errno);
+		job->result.outcome.files = OUTCOME_FILES_LOST;
+	}
 	job_drain(job);
 }
 
 /* false: it does not fit the state of the run it is about */
 static bool on_news(struct job *job, const struct message *m, int fds[MESSAGE_FDS])
 {
+	const struct job_observer *o = &job->jobs->observer;
 	bool starting = job->state == JOB_STARTING;
 
 	if (!starting && job->state != JOB_RUNNING)
@@ -148,7 +168,11 @@ static bool on_news(struct job *job, const struct message *m, int fds[MESSAGE_FD
 		if (!starting)
 			return false;
 		job_move(job, JOB_RUNNING);
+		if (o->on_started && job->live && !job->forgotten)
+			o->on_started(o->arg, job->who);
 		return true;
+	case MSG_VIOLATION:
+		return result_add_violation(&job->result, &m->violation) == 0;
 	case MSG_DONE:
 		on_outcome(job, &m->outcome, fds[0]);
 		return true;

@@ -137,9 +137,12 @@ void job_finish(struct job *job)
 	result_complete(job);
 	streams_flush(job);
 	leave(job);
-	log_info("job.done", "job=%s verdict=%s exit_code=%d wall_ms=%llu forgotten=%d",
-		 job->request.request_id, verdict_name(r->outcome.verdict), r->exit_code,
-		 (unsigned long long)(r->outcome.wall_us / 1000), job->forgotten);
+	log_info(
+		"job.done",
+		"job=%s verdict=%s exit_code=%d wall_ms=%llu violations=%zu forgotten=%d",
+		job->request.request_id, verdict_name(r->outcome.verdict), r->exit_code,
+		(unsigned long long)(r->outcome.wall_us / 1000), r->violation_count,
+		job->forgotten);
 	if (!job->forgotten)
 		j->observer.on_done(j->observer.arg, job->who, r);
 	job_free(job);

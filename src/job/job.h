@@ -86,6 +86,10 @@ struct result {
 	size_t file_count;
 	struct skipped_file *skipped;
 	size_t skipped_count;
+	/* calls that were refused, in the order they were first made; outcome.violations
+	 * says whether that is all, or nobody knows */
+	struct violation *violations;
+	size_t violation_count;
 	uint32_t level; /* enum isolation_level */
 	/* what was asked for, for stored runs: code, env and the ids; the rest is gone */
 	const struct run_request *request;
@@ -104,6 +108,8 @@ struct job_observer {
 	/* no user code ran, or the launcher died; e->status and e->code say what to
 	 * answer */
 	void (*on_failed)(void *arg, uint64_t who, const struct err *e);
+	/* NULL, or: the program runs, live jobs only; output may have come before */
+	void (*on_started)(void *arg, uint64_t who);
 };
 
 struct jobs;
@@ -134,6 +140,13 @@ void job_limits(const struct settings *s, const struct mode *m,
 void jobs_on_report(struct jobs *j, void (*fn)(void *arg, const struct report *r),
 		    void *arg);
 unsigned jobs_running(const struct jobs *j); /* running and starting, not queued */
+/* The last time that an isolation layer was gone; began_ns 0: never so far */
+struct loss {
+	uint32_t layer; /* enum layer_id */
+	uint64_t began_ns;
+	uint64_t ended_ns; /* 0: it is gone still */
+};
+const struct loss *jobs_loss(const struct jobs *j);
 /* NULL before the launcher's first; the last one known while a launcher is replaced */
 const struct report *jobs_report(const struct jobs *j);
 /* a launcher and its report, isolation at or above the minimum, not draining */

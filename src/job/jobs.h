@@ -68,6 +68,7 @@ struct jobs {
 	bool have_report;
 	bool report_fresh; /* of the present launcher */
 	struct report report;
+	struct loss loss;
 	void (*on_report)(void *arg, const struct report *r);
 	void *on_report_arg;
 };
@@ -95,6 +96,8 @@ void queue_pump(struct jobs *j);
 bool queue_open(const struct jobs *j);
 void queue_fail_queued(struct jobs *j, const struct err *e);
 int queue_refuse_busy(const struct jobs *j, struct err *e);
+/* 503 isolation_lost; layer: as in struct failure */
+int queue_refuse_lost(uint32_t layer, struct err *e);
 
 /* ---- client.c ---- */
 
@@ -134,5 +137,7 @@ size_t capture_settled(const struct capture *c);
 /* captures, outcome and files of a job to its result */
 void result_complete(struct job *job);
 void result_done(struct result *r);
+/* -1: more than any run can have */
+int result_add_violation(struct result *r, const struct violation *v);
 
 #endif

@@ -77,7 +77,7 @@ void job_limits(const struct settings *s, const struct mode *m,
 	l.disk_mb = clamp(wanted->disk_mb, disk_mb, disk_mb);
 	/* the tmpfs is memory: a full disk must not look like a lack of memory */
 	if (l.disk_mb > l.memory_mb / 2)
-		l.disk_mb = l.memory_mb > 1 ? l.memory_mb / 2 : 1;
+		l.disk_mb = l.memory_mb / 2;
 	l.output_kb = clamp(wanted->output_kb, s->max_output_kb, s->output_ceiling_kb);
 	*out = l;
 }

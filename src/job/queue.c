@@ -85,17 +85,35 @@ int queue_refuse_busy(const struct jobs *j, struct err *e)
 			(unsigned long long)j->settings->max_concurrent);
 }
 
+int queue_refuse_lost(uint32_t layer, struct err *e)
+{
+	if (layer == 0 || layer > LAYER_COUNT)
+		return err_server(e, 503, "isolation_lost",
+				  "isolation is below the minimum this server was given");
+	return err_server(
+		e, 503, "isolation_lost",
+		"the isolation layer %s is gone: nothing is run until it is back",
+		report_layer_name((enum layer_id)(layer - 1)));
+}
+
+const struct loss *jobs_loss(const struct jobs *j)
+{
+	return &j->loss;
+}
+
 int jobs_may_admit(const struct jobs *j, struct err *e)
 {
 	uint64_t inside = jobs_running(j) + j->count[JOB_QUEUED];
 
 	if (j->draining)
 		return refuse_draining(e);
+	if (j->have_report &&
+	    j->report.lost) /* also while another launcher looks again */
+		return queue_refuse_lost(j->report.lost, e);
 	if (j->launcher_fd < 0 || !j->report_fresh)
 		return err_server(e, 503, "not_ready", "the launcher is starting");
 	if (!queue_open(j))
-		return err_server(e, 503, "isolation_lost",
-				  "isolation is below the minimum this server was given");
+		return queue_refuse_lost(0, e);
 	if (inside >= j->settings->max_concurrent + j->settings->queue)
 		return queue_refuse_busy(j, e);
 	return 0;

@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "config/mode.h"
 #include "config/settings.h"
 #include "job/jobs.h"
 
@@ -62,6 +63,16 @@ static void say_signal(struct result *r)
 		 name ? ")" : "");
 }
 
+/* go run turns every failure into 1; an older one leaves 2 for a program that does not
+ * compile, and which go there is should not be seen in an answer */
+static int exit_code_of(const struct result *r)
+{
+	if (r->outcome.signal)
+		return 128 + r->outcome.signal;
+	return r->mode->id == MODE_GOLANG && r->outcome.exit_code ? 1
+								  : r->outcome.exit_code;
+}
+
 /* exit code and message; true when the message belongs into stderr too */
 static bool judge(struct result *r)
 {
@@ -69,7 +80,7 @@ static bool judge(struct result *r)
 	const size_t room = sizeof(r->message);
 	char seconds[16];
 
-	r->exit_code = r->outcome.signal ? 128 + r->outcome.signal : r->outcome.exit_code;
+	r->exit_code = exit_code_of(r);
 	switch ((enum verdict)r->outcome.verdict) {
 	case VERDICT_TIMEOUT:
 		r->exit_code = -1;
@@ -87,11 +98,15 @@ static bool judge(struct result *r)
 			 l->memory_mb);
 		return true;
 	case VERDICT_SIGNAL:
-		say_signal(r);
+		if (r->outcome.pids_out)
+			snprintf(r->message, room, "process limit of %u exceeded",
+				 l->pids);
+		else
+			say_signal(r);
 		return true;
 	case VERDICT_DISK_FULL:
 		snprintf(r->message, room, "disk limit of %u MB reached", l->disk_mb);
-		return false;
+		return r->outcome.signal != 0;
 	case VERDICT_OK:
 	case VERDICT_NONZERO_EXIT:
 	case VERDICT_COUNT:
@@ -129,7 +144,6 @@ static int read_files(struct job *job)
 	int rc;
 
 	r->files = mem_array(most + 1, sizeof(*r->files));
-	r->skipped = mem_array(FILES_SKIPPED_MAX + 1, sizeof(*r->skipped));
 	while ((rc = files_next(&job->files, &rec)) == 1) {
 		if (rec.kind == FILES_FILE
 			    ? r->file_count == most
@@ -140,16 +154,43 @@ static int read_files(struct job *job)
 	return rc;
 }
 
+/* the client is told that there may have been more */
+static void add_lost(struct job *job)
+{
+	struct result *r = &job->result;
+
+	r->skipped[r->skipped_count++] = (struct skipped_file){
+		.name = mem_copy(job->jobs->settings->output_dir),
+		.reason = mem_copy("collector_failed")};
+}
+
+int result_add_violation(struct result *r, const struct violation *v)
+{
+	if (r->violation_count == VIOLATIONS_MOST)
+		return -1;
+	if (!r->violations)
+		r->violations = mem_array(VIOLATIONS_MOST, sizeof(*r->violations));
+	r->violations[r->violation_count++] = *v;
+	return 0;
+}
+
 void result_complete(struct job *job)
 {
 	if (judge(&job->result))
 		capture_last_line(&job->result.err, job->result.message);
-	if (!job->files.bytes)
+	if (job->result.outcome.files == OUTCOME_NO_FILES)
 		return;
-	if (!plausible(job) || read_files(job) < 0)
+	/* as many as the collector may say, and one of our own */
+	job->result.skipped = mem_array(FILES_SKIPPED_MAX + 2,
+					sizeof(*job->result.skipped));
+	if (job->result.outcome.files == OUTCOME_FILES_LOST) {
+		add_lost(job);
+	} else if (!plausible(job) || read_files(job) < 0) {
 		log_error("job.files", "job=%s bytes=%zu files=%zu reason=\"%s\"",
 			  job->request.request_id, job->files.len, job->result.file_count,
 			  "not what a collector writes");
+		add_lost(job);
+	}
 }
 
 void result_done(struct result *r)
@@ -160,6 +201,7 @@ void result_done(struct result *r)
 		free(r->skipped[i].name);
 		free(r->skipped[i].reason);
 	}
+	free(r->violations);
 	free(r->files);
 	free(r->skipped);
 	capture_done(&r->out);

@@ -104,6 +104,8 @@ struct cgroup_slot {
  * not a failure, and leaves nothing behind.
  */
 enum cgroup_kind cgroup_claim(struct cgroup_base *out);
+/* a fork that does not exec closes what tells others that the directory is in use */
+void cgroup_unlock(void);
 /* kill and remove everything below the base, move back where we came from; up to 2 s */
 void cgroup_release(struct cgroup_base *base);
 

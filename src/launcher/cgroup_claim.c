@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,6 +31,30 @@ static const char fix_root[] =
 /* v2 controllers; the bit in struct cgroup_base.enabled is the place here */
 static const char *const wanted[] = {"memory", "pids", "cpu"};
 #define WANTED (sizeof(wanted) / sizeof(wanted[0]))
+
+/* As long as these are open the directories are somebody's, also for whoever cannot see
+ * our process number, or sees another's in its place. */
+static int lock_fds[CGROUP_CONTROLLERS];
+static int locks;
+
+static void lock_dirs(const struct cgroup_base *base)
+{
+	for (int c = 0; base->kind != CGROUP_NONE && c < CGROUP_CONTROLLERS; c++) {
+		auto_fd int fd = -1;
+
+		if (!cgroup_first_of_mount(base, c))
+			continue;
+		fd = cgroup_open_dir(AT_FDCWD, base->dir[c]);
+		if (fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) == 0)
+			lock_fds[locks++] = take_fd(&fd);
+	}
+}
+
+void cgroup_unlock(void)
+{
+	while (locks > 0)
+		close(lock_fds[--locks]);
+}
 
 /* home becomes home/name, for all places; names that do not fit are dropped */
 static int append_name(struct cgroup_base *base)
@@ -231,6 +256,8 @@ enum cgroup_kind cgroup_claim(struct cgroup_base *out)
 		claim_v1(out);
 	else
 		claim_v2(out);
+	cgroup_unlock();
+	lock_dirs(out);
 	return out->kind;
 }
 
@@ -240,6 +267,7 @@ void cgroup_release(struct cgroup_base *base)
 	auto_fd int home_fd = -1;
 	auto_fd int base_fd = -1;
 
+	cgroup_unlock();
 	if (base->kind == CGROUP_V1)
 		remove_dirs(base, deadline_ns);
 	if (base->kind == CGROUP_V2) {

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -177,11 +178,19 @@ static bool is_orphan(const char *name)
 	return strcmp(alive, name) != 0;
 }
 
+/* the owner may live in another pid namespace: then only its lock tells */
+static bool is_held(int dir_fd, const char *name)
+{
+	auto_fd int fd = cgroup_open_dir(dir_fd, name);
+
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+}
+
 static void sweep_sibling(void *arg, int dir_fd, const char *name)
 {
 	struct sweep *s = arg;
 
-	if (strcmp(name, s->own) != 0 && is_orphan(name) &&
+	if (strcmp(name, s->own) != 0 && is_orphan(name) && !is_held(dir_fd, name) &&
 	    cgroup_tree_remove(dir_fd, name, s->deadline_ns) == 0)
 		s->removed++;
 }

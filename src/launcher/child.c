@@ -17,42 +17,56 @@
 
 #include "base/sys.h"
 
+/* at which levels a row applies: the others do without it by design, never by failing */
+#define EVERY LEVEL_PROCESS, LEVEL_FULL
+#define APART LEVEL_NAMESPACES, LEVEL_FULL   /* namespaces of its own */
+#define SHARED LEVEL_PROCESS, LEVEL_LANDLOCK /* the host's namespaces */
+#define LOCKED LEVEL_LANDLOCK, LEVEL_FULL
+
 /* The order is the design: a row may take away what the rows above it needed. */
 static const struct {
 	int (*run)(struct child *c);
 	const char *name;
+	int from, to; /* enum isolation_level */
 } steps[] = {
-	/* process 1 */
-	{child_id_maps, "id_maps"},
-	{child_parent_death,
-	 "parent_death"}, /* after the ids: a change of them clears it */
-	{child_session, "session"},
-	{child_cgroup_namespace,
-	 "cgroup_namespace"}, /* born in its cgroup: that is its root */
-	{child_proc, "proc"},
-	{child_namespace_limits,
-	 "namespace_limits"}, /* before /proc/sys turns read-only */
-	{child_proc_masks, "proc_masks"},
-	{child_scratch, "scratch"},
-	{child_go_cache, "go_cache"}, /* its upper layer is on the scratch tmpfs */
-	{child_places, "places"},     /* covers the scratch tmpfs's own root */
-	{child_inputs, "inputs"},
-	{child_hostname, "hostname"},
-	{child_root_check, "root_check"},
-	{child_hand_over, "hand_over"},
-	{child_capabilities,
-	 "capabilities"}, /* before any user byte, process 1 included */
-	{child_no_new_privs, "no_new_privs"},
-	{child_fork, "fork"},
+	/* process 1, or where pids are shared: the run's init */
+	{child_id_maps, "id_maps", APART},
+	/* after the ids: a change of them clears it */
+	{child_parent_death, "parent_death", EVERY},
+	{child_session, "session", EVERY},
+	/* born in its cgroup: that is its root */
+	{child_cgroup_namespace, "cgroup_namespace", APART},
+	{child_proc, "proc", APART},
+	/* before /proc/sys turns read-only */
+	{child_namespace_limits, "namespace_limits", APART},
+	{child_proc_masks, "proc_masks", APART},
+	{child_scratch, "scratch", APART},
+	{child_go_cache, "go_cache", APART}, /* its upper layer is on the scratch tmpfs */
+	{child_places, "places", APART},     /* covers the scratch tmpfs's own root */
+	{child_directory, "directory", SHARED},
+	{child_go_links, "go_links", SHARED},
+	{child_inputs, "inputs", EVERY},
+	{child_hostname, "hostname", APART},
+	{child_root_check, "root_check", APART},
+	{child_hand_over, "hand_over", EVERY},
+	/* before any user byte, process 1 included */
+	{child_capabilities, "capabilities", EVERY},
+	{child_no_new_privs, "no_new_privs", EVERY},
+	{child_subreaper, "subreaper", SHARED}, /* before there is anything to reap */
+	{child_fork, "fork", EVERY},
 	/* the program */
-	{child_streams, "streams"},
-	{child_limits, "limits"},
-	{child_identity, "identity"},
-	{child_landlock, "landlock"}, /* opens paths, so before seccomp */
-	{child_cwd, "cwd"},
-	{child_descriptors, "descriptors"},
-	{child_seccomp, "seccomp"}, /* whatever follows must be in the allow list */
-	{child_exec, "exec"},
+	{child_follow_init, "follow_init", SHARED},
+	{child_streams, "streams", EVERY},
+	{child_limits, "limits", EVERY},
+	{child_identity, "identity", EVERY},
+	{child_landlock, "landlock", LOCKED}, /* opens paths, so before seccomp */
+	{child_cwd, "cwd", EVERY},
+	{child_descriptors, "descriptors", EVERY},
+	/* whatever follows must be in the allow list */
+	{child_seccomp, "seccomp", EVERY},
+	{child_listener, "listener", EVERY},
+	{child_open_files, "open_files", EVERY}, /* below what sending needs */
+	{child_exec, "exec", EVERY},
 };
 
 #define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))
@@ -62,9 +76,23 @@ const char *child_step_name(int step)
 	return step >= 0 && step < STEP_COUNT ? steps[step].name : "";
 }
 
+bool child_step_applies(int step, uint32_t level)
+{
+	return (int)level >= steps[step].from && (int)level <= steps[step].to;
+}
+
 int child_step_count(void)
 {
 	return STEP_COUNT;
+}
+
+int child_step_find(const char *name)
+{
+	int i = STEP_COUNT - 1;
+
+	while (i >= 0 && strcmp(steps[i].name, name) != 0)
+		i--;
+	return i;
 }
 
 int child_write_at(int dir_fd, const char *name, const char *text)
@@ -116,31 +144,56 @@ static uint64_t child_now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+enum { FAULT_NONE, FAULT_FAIL, FAULT_LEAVE_OUT };
+
 #ifdef SANDBOX_TEST_HOOKS
-/* a test wants to see this step fail; canaries are let through, or there would be no
- * server */
-static bool child_fault(const struct child *c, int step)
+static bool child_in_list(const char *list, const char *name)
 {
-	return c->plan.errand == ERRAND_NONE && c->setup->test_fault[0] &&
-	       strcmp(c->setup->test_fault, steps[step].name) == 0;
+	const size_t len = strlen(name);
+	const char *at = list;
+
+	while (at && (strncmp(at, name, len) != 0 || (at[len] && at[len] != ','))) {
+		at = strchr(at, ',');
+		at = at ? at + 1 : NULL;
+	}
+	return at;
+}
+
+/* a test wants to see this step fail, or what its lack leads to; canaries are let
+ * through, or there would be no server */
+static int child_fault(const struct child *c, int step)
+{
+	const char *wanted = c->setup->test_fault;
+
+	if (c->plan.errand != ERRAND_NONE || !wanted[0])
+		return FAULT_NONE;
+	if (wanted[0] == '-')
+		return child_in_list(wanted + 1, steps[step].name) ? FAULT_LEAVE_OUT
+								   : FAULT_NONE;
+	return strcmp(wanted, steps[step].name) == 0 ? FAULT_FAIL : FAULT_NONE;
 }
 #else
-static bool child_fault(const struct child *c, int step)
+static int child_fault(const struct child *c, int step)
 {
 	(void)c;
 	(void)step;
-	return false;
+	return FAULT_NONE;
 }
 #endif
 
 _Noreturn void child_main(struct child *c)
 {
 	struct child_news n = {.type = NEWS_FAILED};
-	int i;
+	int i, fault;
 
 	for (i = 0; i < STEP_COUNT; i++) {
 		errno = 0;
-		if (child_fault(c, i)) {
+		if (!child_step_applies(i, c->abilities.level))
+			continue;
+		fault = child_fault(c, i);
+		if (fault == FAULT_LEAVE_OUT)
+			continue;
+		if (fault == FAULT_FAIL) {
 			errno = EIO;
 			break;
 		}

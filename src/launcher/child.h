@@ -14,17 +14,22 @@
 
 #include "wire/input.h"
 #include "wire/plan.h"
+#include "wire/report.h"
 #include "wire/setup.h"
 
 /* what this host lets a sandbox do; found once by probe.c, the same for every run after
  * that */
 struct abilities {
-	bool pivot;        /* else the new root is moved over the old one and entered */
-	bool private_proc; /* else /proc is empty */
-	bool hostname;     /* else the name is the container's */
-	bool overlay;      /* overlayfs in a user namespace, for the compile cache */
-	bool go_seed;      /* the compile cache's seed is complete */
-	int landlock_abi;  /* 0: none */
+	int level;          /* enum isolation_level: which rows of the step table apply */
+	bool one_uid;       /* every run, and the server, have the same one outside */
+	bool pivot;         /* else the new root is moved over the old one and entered */
+	bool private_proc;  /* else /proc is empty */
+	bool hostname;      /* else the name is the container's */
+	bool overlay;       /* overlayfs in a user namespace, for the compile cache */
+	bool go_seed;       /* the compile cache's seed is complete */
+	int landlock_abi;   /* 0: none */
+	bool notify;        /* refused calls are reported: the launcher is asked */
+	bool wait_killable; /* and a signal does not make it be asked twice */
 	bool poll_memory; /* no cgroup: rlimits, and the launcher looks at the run's /proc
 			   */
 };
@@ -37,6 +42,7 @@ enum child_news_type {
 	NEWS_STARTED,    /* execve worked */
 	NEWS_FAILED,     /* .step, .num */
 	NEWS_EXITED,     /* .status */
+	NEWS_LISTENER,   /* fd: where refused calls are reported */
 };
 
 struct child_news {
@@ -47,6 +53,8 @@ struct child_news {
 	uint64_t at_ns; /* CLOCK_MONOTONIC */
 };
 
+enum { NS_USER, NS_MNT, NS_PID, NS_NET, NS_IPC, NS_UTS, NS_CGROUP, NS_COUNT };
+
 struct child {
 	const struct setup *setup;
 	const struct setup_row *row;
@@ -55,23 +63,35 @@ struct child {
 	int input_fd;
 	int news_fd;
 	int proc_fd; /* the host's /proc */
+	int self_fd; /* our own binary; -1: no row wants it */
 	int stream_fd[3];
+	const char *seed_dir; /* the compile cache that this run is to fill; else NULL */
+	const char *place;    /* without namespaces: the run's own directory; else NULL */
+	unsigned long processes;    /* of this uid already, where runs share it */
+	unsigned long open_files;   /* the most the program may have */
+	pid_t launcher, supervisor; /* for the canary to aim at */
 	uid_t outer_uid;
 	gid_t outer_gid;
 	bool keeps_groups; /* a plain user's own, which nobody may drop without privilege
 			    */
 	/* filled on the way */
 	int work_fd;
+	int listener_fd; /* -1: none */
 	const char *input;
+	char words[SETUP_WORDS + CHILD_WORDS * SETUP_PATH]; /* what names the place */
 	const char *argv[CHILD_WORDS + INPUT_ARGS_MAX + 1];
 	const char *envp[CHILD_WORDS + INPUT_ENV_MAX + 1];
-	bool is_program; /* false: still process 1 */
+	pid_t init;            /* the process that reaps; 1 in a pid namespace */
+	bool is_program;       /* false: still process 1 */
+	uint64_t ns[NS_COUNT]; /* a canary's namespaces, as the host's /proc tells them */
 };
 
 /* never returns; called by the worker in the new process */
 _Noreturn void child_main(struct child *c);
 const char *child_step_name(int step); /* "" for none */
 int child_step_count(void);
+bool child_step_applies(int step, uint32_t level); /* enum isolation_level */
+int child_step_find(const char *name);             /* -1: none of that name */
 
 /* --- helpers of child.c for the steps */
 int child_write_at(int dir_fd, const char *name,
@@ -90,6 +110,10 @@ int child_proc_masks(struct child *c);
 int child_scratch(struct child *c);
 int child_go_cache(struct child *c);
 int child_places(struct child *c);
+int child_subreaper(struct child *c);
+int child_directory(struct child *c);
+int child_go_links(struct child *c);
+int child_follow_init(struct child *c);
 int child_inputs(struct child *c);
 int child_hostname(struct child *c);
 int child_root_check(struct child *c);
@@ -104,14 +128,52 @@ int child_landlock(struct child *c);
 int child_cwd(struct child *c);
 int child_descriptors(struct child *c);
 int child_seccomp(struct child *c);
+int child_listener(struct child *c);
+int child_open_files(struct child *c);
 int child_exec(struct child *c);
 
+/* true: the run shares the host's namespaces, so that everything it must not reach is in
+ * sight */
+static inline bool child_shares(const struct child *c)
+{
+	return c->abilities.level < LEVEL_NAMESPACES;
+}
+
+/* which of the setup's sets of filters a program gets */
+static inline enum setup_reporting_id child_reporting(const struct abilities *a)
+{
+	if (a->level >= LEVEL_NAMESPACES)
+		return REPORTING_APART;
+	return a->one_uid ? REPORTING_ONE_UID : REPORTING_SHARED;
+}
+
+/* --- child_tree.c: who is below whom, for init and for the launcher itself */
+struct process {
+	pid_t pid, parent;
+	char state;
+	uint32_t threads;
+	uint64_t ticks; /* of CPU, with those of the children it waited for */
+};
+
+/* one line of /proc; -1: it is gone */
+int child_process(int proc_fd, pid_t pid, struct process *out);
+/* the child of `top` that `pid` is or descends from; 0: it is not below it */
+pid_t child_below(int proc_fd, pid_t pid, pid_t top);
+/* calls fn for every process there is; -1 when /proc cannot be read */
+int child_each_process(int proc_fd, void (*fn)(int proc_fd, pid_t pid, void *arg),
+		       void *arg);
+/* SIGKILL for `pid` if it is still below `top` */
+void child_kill_below(int proc_fd, pid_t pid, pid_t top);
+/* child_shared.c: kills and reaps until the caller, a subreaper, has no child left */
+void child_end_tree(int proc_fd);
+
 /* --- child_canary.c: what a program finds out about its sandbox, written to stdout */
-enum { NS_USER, NS_MNT, NS_PID, NS_NET, NS_IPC, NS_UTS, NS_CGROUP, NS_COUNT };
 extern const char *const child_ns_names[NS_COUNT]; /* as in /proc/self/ns */
+/* while the host's /proc is still open: a run may have none of its own */
+void child_note_namespaces(struct child *c);
 
 struct canary_seen {
-	uint64_t ns[NS_COUNT]; /* inode numbers; 0: no /proc to look in */
+	uint64_t ns[NS_COUNT]; /* inode numbers; 0: not to be found out */
 	int32_t pid;
 	int32_t processes;  /* seen in /proc; -1: no /proc */
 	int32_t shadow_err; /* errno of what must be refused; 0: it worked */
@@ -119,14 +181,21 @@ struct canary_seen {
 	int32_t unshare_err;
 	int32_t inet_err;
 	int32_t comm_err;   /* writing /proc/self/comm: only Landlock forbids it */
-	int32_t signal_err; /* signal 0 to process 1: only Landlock's scope forbids it */
+	int32_t signal_err; /* signal 0 to process 1 or init: only Landlock forbids it */
 	int32_t forks;      /* how many worked before one was refused; at most 64 */
 	int32_t fork_err;
 	int32_t no_new_privs;
 	int32_t seccomp_mode;
 	int32_t uid;
 	int32_t groups;
-	uint32_t caps; /* 1: some capability is left in some set */
+	int32_t outside_err;  /* a file that everybody may read, in no list */
+	int32_t proc_err;     /* reading about oneself */
+	int32_t launcher_err; /* signal 0 to the launcher, */
+	int32_t supervisor_err;
+	int32_t prlimit_err, affinity_err; /* the launcher's */
+	int32_t unix_err;                  /* a socket with a name */
+	uint32_t bounding;                 /* 1: not empty */
+	uint32_t caps;                     /* 1: some capability is left in some set */
 	char hostname[32];
 };
 

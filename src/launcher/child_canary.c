@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
@@ -21,6 +22,7 @@ const char *const child_ns_names[NS_COUNT] = {"user", "mnt", "pid",   "net",
 					      "ipc",  "uts", "cgroup"};
 
 #define CANARY_FORKS 64
+#define CANARY_MANY 31 /* children */
 #define CANARY_CPU_NS 4000000
 #define CANARY_MEMORY_BYTES (256u << 20)
 
@@ -34,16 +36,17 @@ static int32_t child_open_err(const char *path, int flags)
 	return 0;
 }
 
-static void child_look_namespaces(struct canary_seen *s)
+void child_note_namespaces(struct child *c)
 {
-	char path[32];
+	char path[16];
 	struct stat st;
 	int i;
 
 	for (i = 0; i < NS_COUNT; i++) {
-		memcpy(path, "/proc/self/ns/", 14);
-		memcpy(path + 14, child_ns_names[i], strlen(child_ns_names[i]) + 1);
-		s->ns[i] = stat(path, &st) == 0 ? (uint64_t)st.st_ino : 0;
+		memcpy(path, "self/ns/", 8);
+		memcpy(path + 8, child_ns_names[i], strlen(child_ns_names[i]) + 1);
+		c->ns[i] = fstatat(c->proc_fd, path, &st, 0) == 0 ? (uint64_t)st.st_ino
+								  : 0;
 	}
 }
 
@@ -114,8 +117,54 @@ static void child_look_rights(struct canary_seen *s)
 		s->caps = 1;
 	for (cap = 0; cap < 64; cap++) {
 		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) > 0)
-			s->caps = 1;
+			s->bounding = 1;
 	}
+}
+
+/* where the host is in sight: what of it can be touched */
+static void child_look_neighbours(const struct child *c, struct canary_seen *s)
+{
+	struct rlimit now;
+	unsigned long cpus[16];
+	char path[SETUP_PATH + 16];
+	const size_t len = strlen(c->place);
+
+	memcpy(path, c->place, len);
+	memcpy(path + len, "/../../canary", 14);
+	s->outside_err = child_open_err(path, O_RDONLY);
+	s->proc_err = child_open_err("/proc/self/status", O_RDONLY);
+	s->signal_err = kill(c->init, 0) < 0 ? errno : 0;
+	s->launcher_err = kill(c->launcher, 0) < 0 ? errno : 0;
+	s->supervisor_err = kill(c->supervisor, 0) < 0 ? errno : 0;
+	s->prlimit_err = prlimit(c->launcher, RLIMIT_NOFILE, NULL, &now) < 0 ? errno : 0;
+	/* as it is now, should it work */
+	if (syscall(SYS_sched_getaffinity, c->launcher, sizeof(cpus), cpus) > 0)
+		s->affinity_err = syscall(SYS_sched_setaffinity, c->launcher,
+					  sizeof(cpus), cpus) < 0
+					  ? errno
+					  : 0;
+	s->unix_err = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) < 0 ? errno : 0;
+}
+
+/* More than the limit, until somebody ends it. Others may have the same uid, and use up
+ * what it may have for a moment. */
+static _Noreturn void child_eat_processes(void)
+{
+	const struct timespec pause_10ms = {0, 10000000};
+	int i = 0;
+	long pid;
+
+	while (i < CANARY_MANY) {
+		pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+		if (pid == 0)
+			break;
+		if (pid > 0)
+			i++;
+		else
+			nanosleep(&pause_10ms, NULL);
+	}
+	for (;;)
+		pause();
 }
 
 static _Noreturn void child_look(const struct child *c)
@@ -124,14 +173,15 @@ static _Noreturn void child_look(const struct child *c)
 	struct utsname names;
 	int fd;
 
-	(void)c;
-	child_look_namespaces(&s);
+	memcpy(s.ns, c->ns, sizeof(s.ns));
 	child_look_rights(&s);
 	s.processes = child_count_processes();
 	s.shadow_err = child_open_err("/etc/shadow", O_RDONLY);
 	s.write_err = child_open_err("/usr/.canary", O_WRONLY | O_CREAT | O_EXCL);
 	s.comm_err = child_open_err("/proc/self/comm", O_WRONLY);
 	s.signal_err = kill(1, 0) < 0 ? errno : 0;
+	if (child_shares(c))
+		child_look_neighbours(c, &s);
 	s.unshare_err = unshare(CLONE_NEWUSER) < 0 ? errno : 0;
 	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	s.inet_err = fd < 0 ? errno : 0;
@@ -174,6 +224,8 @@ _Noreturn void child_canary(const struct child *c)
 		child_eat_memory();
 	case ERRAND_CPU:
 		child_eat_cpu();
+	case ERRAND_FORKS:
+		child_eat_processes();
 	default:
 		child_look(c);
 	}

@@ -65,7 +65,8 @@ int child_parent_death(struct child *c)
 {
 	struct pollfd p = {.fd = c->news_fd, .events = 0};
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+	/* where no pid namespace ends with us, our tree must be ended by us */
+	if (prctl(PR_SET_PDEATHSIG, child_shares(c) ? SIGTERM : SIGKILL, 0, 0, 0) < 0)
 		return -1;
 	/* it may have died before; getppid() is 0 in a new pid namespace and tells
 	 * nothing */
@@ -78,12 +79,13 @@ int child_parent_death(struct child *c)
 
 int child_session(struct child *c)
 {
-	(void)c;
 	umask(022); /* the files we write for the program look as if it had */
 	if (setsid() < 0)
 		return -1;
-	/* a kernel without keyrings has none to share */
-	if (sys_join_session_keyring() < 0 && errno != ENOSYS)
+	/* a kernel without keyrings has none to share, and what a container's own filter
+	 * refuses to us it refuses to the program too */
+	if (sys_join_session_keyring() < 0 && errno != ENOSYS &&
+	    !(errno == EPERM && child_shares(c)))
 		return -1;
 	return 0;
 }
@@ -103,7 +105,8 @@ static int child_drop_bounding(void)
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
 			return -1;
 	}
-	return 0;
+	/* any other error is not the end of the list, and would leave the rest in it */
+	return errno == EINVAL ? 0 : -1;
 }
 
 int child_capabilities(struct child *c)
@@ -115,12 +118,12 @@ int child_capabilities(struct child *c)
 				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 	struct __user_cap_data_struct none[2] = {{0}}, now[2];
 
-	(void)c;
-	if (child_drop_bounding() < 0)
+	/* in the host's user namespace the worker has given up the right to these two;
+	 * what they forbid is a gain of rights by execve, as no_new_privs does */
+	if (!child_shares(c) &&
+	    (child_drop_bounding() < 0 || prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0))
 		return -1;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-		return -1;
-	if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0)
 		return -1;
 	if (sys_capset(none) < 0 || sys_capget(now) < 0)
 		return -1;
@@ -147,6 +150,8 @@ int child_no_new_privs(struct child *c)
 int child_identity(struct child *c)
 {
 	struct __user_cap_data_struct none[2] = {{0}}, now[2];
+	const uid_t uid = child_shares(c) ? c->outer_uid : CHILD_UID;
+	const gid_t gid = child_shares(c) ? c->outer_gid : CHILD_UID;
 	uid_t r, e, s;
 	gid_t g[3];
 
@@ -154,9 +159,8 @@ int child_identity(struct child *c)
 		return -1;
 	if (sys_capget(now) < 0)
 		return -1;
-	if (r != CHILD_UID || e != CHILD_UID || s != CHILD_UID || g[0] != CHILD_UID ||
-	    g[1] != CHILD_UID || g[2] != CHILD_UID ||
-	    (!c->keeps_groups && getgroups(0, NULL) != 0) ||
+	if (r != uid || e != uid || s != uid || uid == 0 || g[0] != gid || g[1] != gid ||
+	    g[2] != gid || (!c->keeps_groups && getgroups(0, NULL) != 0) ||
 	    memcmp(now, none, sizeof(now)) != 0 ||
 	    prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
 		errno = EPERM;

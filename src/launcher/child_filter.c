@@ -4,10 +4,14 @@
  *
  * Runs in: the program, last before execve. Landlock stands behind the mount namespace:
  * should a mount turn writable by a bug, writing outside the scratch places is refused
- * all the same.
+ * all the same. Without a mount namespace it is what hides the host: then nothing is open
+ * that is not on its list.
  */
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/stat.h>
 
 #include "base/sys.h"
 #include "launcher/child.h"
@@ -15,36 +19,23 @@
 #define FS_READ                                                      \
 	(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | \
 	 LANDLOCK_ACCESS_FS_READ_DIR)
-#define FS_WRITE                                                         \
-	(LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR | \
-	 LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |  \
-	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |    \
-	 LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM)
+#define FS_FILE /* what a rule on a file may name */                   \
+	(LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE |   \
+	 LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE | \
+	 LANDLOCK_ACCESS_FS_IOCTL_DEV)
 #define FS_DEVICES (LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK)
-
-/* every right of this version of the interface; what a later kernel adds is not
- * restricted */
-static uint64_t child_landlock_rights(int abi)
-{
-	uint64_t all = FS_READ | FS_WRITE | FS_DEVICES;
-
-	if (abi >= 2)
-		all |= LANDLOCK_ACCESS_FS_REFER;
-	if (abi >= 3)
-		all |= LANDLOCK_ACCESS_FS_TRUNCATE;
-	if (abi >= 5)
-		all |= LANDLOCK_ACCESS_FS_IOCTL_DEV;
-	return all;
-}
 
 static int child_landlock_rule(int rules_fd, const char *path, uint64_t rights)
 {
 	struct landlock_path_beneath_attr rule = {.allowed_access = rights};
+	struct stat st;
 	int r, saved;
 
 	rule.parent_fd = open(path, O_PATH | O_CLOEXEC);
 	if (rule.parent_fd < 0)
 		return errno == ENOENT ? 0 : -1;
+	if (fstat(rule.parent_fd, &st) == 0 && !S_ISDIR(st.st_mode))
+		rule.allowed_access &= FS_FILE;
 	r = sys_landlock_add_rule(rules_fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
 	saved = errno;
 	close(rule.parent_fd);
@@ -52,56 +43,152 @@ static int child_landlock_rule(int rules_fd, const char *path, uint64_t rights)
 	return r;
 }
 
-int child_landlock(struct child *c)
+/* the slot's root: all of it may be read, the scratch places written */
+static int child_rules_apart(int rules_fd, uint64_t all)
 {
 	static const char *const scratch[] = {"/work", "/tmp", "/dev/shm", "/go-cache"};
-	const int abi = c->abilities.landlock_abi;
-	const uint64_t all = child_landlock_rights(abi);
-	struct sys_landlock_ruleset_attr attr = {.handled_access_fs = all};
 	unsigned i;
+	int r;
+
+	r = child_landlock_rule(rules_fd, "/", all & FS_READ);
+	if (r == 0)
+		r = child_landlock_rule(rules_fd, "/dev",
+					all & (FS_FILE | LANDLOCK_ACCESS_FS_READ_DIR));
+	for (i = 0; r == 0 && i < sizeof(scratch) / sizeof(scratch[0]); i++)
+		r = child_landlock_rule(rules_fd, scratch[i], all & ~FS_DEVICES);
+	return r;
+}
+
+/* the host's root: the runtime and five devices, and the run's own directory */
+static int child_rules_shared(const struct child *c, int rules_fd, uint64_t all)
+{
+	static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full",
+					      "/dev/random", "/dev/urandom"};
+	const struct setup *s = c->setup;
+	unsigned i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < s->binds; i++)
+		r = child_landlock_rule(rules_fd, s->bind[i].path, all & FS_READ);
+	for (i = 0; r == 0 && i < sizeof(devices) / sizeof(devices[0]); i++)
+		r = child_landlock_rule(rules_fd, devices[i],
+					all & FS_FILE & ~LANDLOCK_ACCESS_FS_EXECUTE);
+	if (r == 0 && c->row->go_cache && c->abilities.go_seed)
+		r = child_landlock_rule(rules_fd, s->go_seed_dir, all & FS_READ);
+	if (r == 0 && c->seed_dir)
+		r = child_landlock_rule(rules_fd, c->seed_dir, all & ~FS_DEVICES);
+	if (r == 0)
+		r = child_landlock_rule(rules_fd, c->place, all & ~FS_DEVICES);
+	return r;
+}
+
+int child_landlock(struct child *c)
+{
+	const int abi = c->abilities.landlock_abi;
+	const struct sys_landlock_ruleset_attr attr = sys_landlock_everything(abi);
+	const uint64_t all = attr.handled_access_fs;
 	int fd, r;
 
+	/* the canary finds out what it is worth; here it has to be there at least */
+	if (abi <= 0 && child_shares(c)) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
 	if (abi <= 0)
 		return 0;
-	if (abi >= 4)
-		attr.handled_access_net = LANDLOCK_ACCESS_NET_BIND_TCP |
-					  LANDLOCK_ACCESS_NET_CONNECT_TCP;
-	if (abi >= 6)
-		attr.scoped = LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | LANDLOCK_SCOPE_SIGNAL;
 	fd = sys_landlock_create_ruleset(&attr, sys_landlock_attr_size(abi), 0);
 	if (fd < 0)
 		return -1;
-	r = child_landlock_rule(fd, "/", all & FS_READ);
-	if (r == 0)
-		r = child_landlock_rule(fd, "/dev",
-					all & (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE |
-					       LANDLOCK_ACCESS_FS_TRUNCATE |
-					       LANDLOCK_ACCESS_FS_IOCTL_DEV));
-	for (i = 0; r == 0 && i < sizeof(scratch) / sizeof(scratch[0]); i++)
-		r = child_landlock_rule(fd, scratch[i], all & ~FS_DEVICES);
+	r = child_shares(c) ? child_rules_shared(c, fd, all) : child_rules_apart(fd, all);
 	if (r == 0)
 		r = sys_landlock_restrict_self(fd, 0);
 	close(fd);
 	return r;
 }
 
-static int child_load(const struct setup_filter *f)
+static int child_load(const struct sock_filter *insns, uint32_t len, unsigned flags)
 {
 	struct sock_fprog program = {
-		.len = (unsigned short)f->len,
-		.filter = (struct sock_filter *)f->insns,
+		.len = (unsigned short)len,
+		.filter = (struct sock_filter *)insns,
 	};
 
-	return sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &program);
+	return sys_seccomp(SECCOMP_SET_MODE_FILTER, flags, &program);
+}
+
+static int child_load_plain(const struct child *c)
+{
+	static const enum setup_filter_id order[] = {FILTER_SHARED_UID,
+						     FILTER_SHARED_PIDS, FILTER_NETWORK,
+						     FILTER_ARGUMENTS, FILTER_BASE};
+	unsigned i = child_shares(c) ? (c->abilities.one_uid ? 0 : 1) : 2;
+
+	for (; i < sizeof(order) / sizeof(order[0]); i++) {
+		const struct setup_filter *f = &c->setup->filter[order[i]];
+
+		if (child_load(f->insns, f->len, 0) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/*
+ * The one that reports is the last: it refuses seccomp() itself, which nobody could
+ * answer for yet.
+ */
+static int child_load_reporting(struct child *c)
+{
+	const struct setup_reporting *r =
+		&c->setup->reporting[child_reporting(&c->abilities)];
+	unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
+	int i;
+
+	for (i = 0; i < FILTER_INIT; i++) {
+		const struct setup_filter *f = &r->beside[i];
+
+		if (f->len && child_load(f->insns, f->len, 0) < 0)
+			return -1;
+	}
+	if (c->abilities.wait_killable)
+		flags |= SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+	c->listener_fd = child_load(r->notify, r->notify_len, flags);
+	return c->listener_fd < 0 ? -1 : 0;
+}
+
+/*
+ * What is in a memfd belongs to no process and to no tmpfs of the run's: without a cgroup
+ * nobody counts it. Programs know kernels without, and take a file in /dev/shm instead.
+ * Foreign architectures, whose numbers differ, are killed by the base filter.
+ */
+static int child_refuse_memfd(void)
+{
+	static const struct sock_filter insns[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+
+	return child_load(insns, sizeof(insns) / sizeof(insns[0]), 0);
 }
 
 int child_seccomp(struct child *c)
 {
-	int i;
+	if (c->abilities.poll_memory && child_refuse_memfd() < 0)
+		return -1;
+	return c->abilities.notify ? child_load_reporting(c) : child_load_plain(c);
+}
 
-	for (i = FILTER_NETWORK; i <= FILTER_BASE; i++) {
-		if (child_load(&c->setup->filter[i]) < 0)
-			return -1;
-	}
+/* A program that had it could answer for itself. Until the launcher has it, a refused
+ * call would wait: there is none before execve. */
+int child_listener(struct child *c)
+{
+	const struct child_news n = {.type = NEWS_LISTENER, .step = -1};
+
+	if (c->listener_fd < 0)
+		return 0;
+	if (child_send(c, &n, &c->listener_fd, 1) < 0 || close(c->listener_fd) < 0)
+		return -1;
+	c->listener_fd = -1;
 	return 0;
 }

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <linux/filter.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -39,21 +40,34 @@ static _Noreturn void child_reap(const struct child *c, pid_t program)
 	n.status = status;
 	n.at_ns = child_clock_ns();
 	(void)child_send(c, &n, NULL, 0); /* the launcher sees our end in any case */
+	if (child_shares(c))
+		child_end_tree(c->proc_fd); /* in a pid namespace our own end does it */
 	_exit(0);
 }
 
 /* nothing but waiting and one message is left to do */
 static int child_settle(struct child *c)
 {
+	const struct setup_filter *f =
+		&c->setup->filter[child_shares(c) ? FILTER_INIT_SHARED : FILTER_INIT];
 	struct sock_fprog program = {
-		.len = (unsigned short)c->setup->filter[FILTER_INIT].len,
-		.filter = (struct sock_filter *)c->setup->filter[FILTER_INIT].insns,
+		.len = (unsigned short)f->len,
+		.filter = (struct sock_filter *)f->insns,
 	};
+	const int news_fd = fcntl(c->news_fd, F_DUPFD_CLOEXEC, 2);
+	const int proc_fd = fcntl(c->proc_fd, F_DUPFD_CLOEXEC, 2);
+	sigset_t none;
 
-	if (dup3(c->news_fd, 0, O_CLOEXEC) < 0)
+	if (news_fd < 0 || proc_fd < 0 || dup3(news_fd, 0, O_CLOEXEC) < 0 ||
+	    dup3(proc_fd, 1, O_CLOEXEC) < 0)
 		return -1;
 	c->news_fd = 0;
-	if (sys_close_range(1, ~0U, 0) < 0)
+	c->proc_fd = 1;
+	/* who needs no /proc to end its tree keeps none */
+	if (sys_close_range(child_shares(c) ? 2 : 1, ~0U, 0) < 0)
+		return -1;
+	sigemptyset(&none);
+	if (child_shares(c) && sigprocmask(SIG_SETMASK, &none, NULL) < 0)
 		return -1;
 	return sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &program);
 }
@@ -66,9 +80,12 @@ static int child_settle(struct child *c)
 int child_fork(struct child *c)
 {
 	struct child_news n = {.type = NEWS_STARTED, .step = -1};
+	/* this canary is looked at while it goes on, and never calls execve */
+	const unsigned long wait = c->plan.errand == ERRAND_FORKS ? 0 : CLONE_VFORK;
 	pid_t pid;
 
-	pid = (pid_t)syscall(SYS_clone, CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
+	c->init = getpid();
+	pid = (pid_t)syscall(SYS_clone, wait | SIGCHLD, 0, 0, 0, 0);
 	if (pid < 0)
 		return -1;
 	if (pid == 0) {

@@ -126,6 +126,47 @@ static int child_words(const struct setup_words *w, const char **out)
 	return n;
 }
 
+/* NAME=/tmp/x to NAME=PLACE/tmp/x: without a mount namespace the places of a run are
+ * below a directory of its own */
+static int child_own_places(struct child *c, int envc)
+{
+	static const struct {
+		const char *usual, *own;
+	} places[] = {{"/tmp", "/tmp"}, {"/work", "/work"}, {"/go-cache", "/cache"}};
+	char *at = c->words, *end = c->words + sizeof(c->words);
+	unsigned p;
+	int i;
+
+	for (i = 0; i < envc; i++) {
+		const char *word = c->envp[i], *value = strchr(word, '=');
+
+		for (p = 0; value && p < sizeof(places) / sizeof(places[0]); p++) {
+			const size_t len = strlen(places[p].usual);
+			const bool seed = c->seed_dir && p == 2;
+			const char *parts[] = {seed ? c->seed_dir : c->place,
+					       seed ? "" : places[p].own,
+					       value + 1 + len};
+			unsigned k;
+
+			if (strncmp(value + 1, places[p].usual, len) != 0 ||
+			    (value[1 + len] != '\0' && value[1 + len] != '/'))
+				continue;
+			if (end - at < (long)(strlen(word) + 2 * SETUP_PATH))
+				return child_bad();
+			c->envp[i] = at;
+			memcpy(at, word, (size_t)(value + 1 - word));
+			at += value + 1 - word;
+			for (k = 0; k < 3; k++) {
+				memcpy(at, parts[k], strlen(parts[k]));
+				at += strlen(parts[k]);
+			}
+			*at++ = '\0';
+			break;
+		}
+	}
+	return 0;
+}
+
 static int child_records(struct child *c, int argc, int envc)
 {
 	const int argc_most = argc + INPUT_ARGS_MAX, envc_most = envc + INPUT_ENV_MAX;
@@ -173,8 +214,11 @@ int child_inputs(struct child *c)
 
 	argc = child_words(&c->row->argv, c->argv);
 	envc = child_words(&c->row->env, c->envp);
-	if (argc < 0 || envc < 0)
+	if (argc < 0 || envc < 0 || (child_shares(c) && child_own_places(c, envc) < 0))
 		return -1;
+	/* git gives up when it may not read what it sees in /etc */
+	if (child_shares(c) && envc < CHILD_WORDS)
+		c->envp[envc++] = "GIT_CONFIG_NOSYSTEM=1";
 	if (mkdirat(c->work_fd, c->setup->output_dir, 0755) < 0)
 		return -1;
 	if (c->plan.errand != ERRAND_NONE)

@@ -15,6 +15,8 @@
 #include "base/sys.h"
 #include "launcher/child.h"
 
+#define OPEN_FILES 1024
+
 /* pipes only, made by the worker with the run's own uid: /dev/stdout can be opened again
  */
 int child_streams(struct child *c)
@@ -46,28 +48,40 @@ static int child_rlimit(int what, rlim_t value)
 	return setrlimit((__rlimit_resource_t)what, &want);
 }
 
+/*
+ * The kernel counts by uid and user namespace. Process 1 has the run's uid; where the
+ * slot's uid is counted in the host's namespace, so has the worker. Where all runs share
+ * one uid this is only the most that they can have together; each alone is looked at by
+ * the launcher.
+ */
+static rlim_t child_processes(const struct child *c)
+{
+	const rlim_t pids = c->plan.limits.pids;
+
+	if (!child_shares(c))
+		return pids + 1;
+	if (!c->abilities.one_uid)
+		return pids + 2;
+	return c->processes + c->setup->slots * (rlim_t)(pids + 2);
+}
+
 static int child_rlimits(const struct child *c)
 {
 	const struct limits *l = &c->plan.limits;
 	/* who can be counted from outside is stopped from there; this is for the others
 	 */
-	const bool counted = !c->abilities.poll_memory || c->abilities.private_proc;
+	const bool counted = !c->abilities.poll_memory || c->abilities.private_proc ||
+			     child_shares(c);
 	const rlim_t cpu_sec = (l->cpu_ms + 999) / 1000 + (counted ? 2 : 0);
 	const struct {
 		int what;
 		rlim_t value;
 	} rows[] = {
-		{RLIMIT_CORE,
-		 1}, /* 0 would still run a core_pattern helper; 1 skips it */
-		{RLIMIT_CPU, cpu_sec},
-		{RLIMIT_NOFILE, 1024},
-		{RLIMIT_NPROC, l->pids + 1}, /* process 1 has the same uid */
-		{RLIMIT_STACK, 8 << 20},
-		{RLIMIT_MEMLOCK, 64 << 10},
-		{RLIMIT_MSGQUEUE, 0},
-		{RLIMIT_SIGPENDING, 256},
-		{RLIMIT_RTPRIO, 0},
-		{RLIMIT_NICE, 0},
+		{RLIMIT_CORE, 1}, /* 0 would still run a helper of core_pattern */
+		{RLIMIT_CPU, cpu_sec},   {RLIMIT_NPROC, child_processes(c)},
+		{RLIMIT_STACK, 8 << 20}, {RLIMIT_MEMLOCK, 64 << 10},
+		{RLIMIT_MSGQUEUE, 0},    {RLIMIT_SIGPENDING, 256},
+		{RLIMIT_RTPRIO, 0},      {RLIMIT_NICE, 0},
 	};
 	unsigned i;
 
@@ -75,6 +89,9 @@ static int child_rlimits(const struct child *c)
 		if (child_rlimit(rows[i].what, rows[i].value) < 0)
 			return -1;
 	}
+	/* no tmpfs of its own: each file here, all together by the launcher's look */
+	if (child_shares(c) && child_rlimit(RLIMIT_FSIZE, (rlim_t)l->disk_mb << 20) < 0)
+		return -1;
 	/* without a cgroup each process is bounded here and all together by the
 	 * launcher's look */
 	if (c->abilities.poll_memory)
@@ -113,33 +130,71 @@ int child_limits(struct child *c)
 
 int child_cwd(struct child *c)
 {
-	char here[16];
+	const char *place = child_shares(c) ? c->place : "";
+	const size_t len = strlen(place);
+	char here[SETUP_PATH + 8];
 
-	(void)c;
-	if (chdir("/work") < 0)
+	if (fchdir(c->work_fd) < 0)
 		return -1;
 	if (syscall(SYS_getcwd, here, sizeof(here)) < 0)
 		return -1;
-	if (strcmp(here, "/work") != 0) {
+	if (strncmp(here, place, len) != 0 || strcmp(here + len, "/work") != 0) {
 		errno = EXDEV;
 		return -1;
 	}
 	return 0;
 }
 
-/* news_fd stays for a failure of the last steps, and is closed by execve */
+/*
+ * Descriptors on their way through sockets are counted by host user, in all runs that
+ * share one, and who sends any when there are more than its RLIMIT_NOFILE is refused. So
+ * a program gets less than our own processes have, and gets it after the last of its
+ * descriptors was sent: what programs can fill up is never full for us.
+ */
+static int child_count_files(struct child *c)
+{
+	struct rlimit now;
+
+	if (getrlimit(RLIMIT_NOFILE, &now) < 0)
+		return -1;
+	c->open_files = now.rlim_max / 2 < OPEN_FILES ? now.rlim_max / 2 : OPEN_FILES;
+	return 0;
+}
+
+/* news_fd stays for a failure of the last steps, and is closed by execve; so is what a
+ * row of our own executes. That one is above 4: worker.c sees to it. */
 int child_descriptors(struct child *c)
 {
 	const int keep = 3;
+	int last = keep;
 
+	if (child_count_files(c) < 0)
+		return -1;
+	if (c->plan.errand == ERRAND_LOOK)
+		child_note_namespaces(c);
 	if (c->news_fd != keep) {
 		if (dup3(c->news_fd, keep, O_CLOEXEC) < 0)
 			return -1;
 		c->news_fd = keep;
 	}
-	if (sys_close_range((unsigned)keep + 1, ~0U, 0) < 0)
+	if (c->row->self == SELF_BINARY) {
+		last = keep + 1;
+		if (dup3(c->self_fd, last, O_CLOEXEC) < 0)
+			return -1;
+		c->self_fd = last;
+	}
+	if (sys_close_range((unsigned)last + 1, ~0U, 0) < 0)
 		return -1;
 	return fcntl(keep, F_SETFD, FD_CLOEXEC);
+}
+
+/* behind the filters: the call itself, which every policy allows; the C library takes
+ * another */
+int child_open_files(struct child *c)
+{
+	const struct rlimit files = {c->open_files, c->open_files};
+
+	return (int)syscall(SYS_setrlimit, RLIMIT_NOFILE, &files);
 }
 
 /*
@@ -148,7 +203,7 @@ int child_descriptors(struct child *c)
  */
 static const char seed_script[] =
 	"nice -n 19 go build std && "
-	"find /go-cache -type f -exec touch -d @4102444800 {} +";
+	"find \"$GOCACHE\" -type f -exec touch -d @4102444800 {} +";
 
 int child_exec(struct child *c)
 {
@@ -162,5 +217,7 @@ int child_exec(struct child *c)
 	default:
 		child_canary(c);
 	}
+	if (c->row->self == SELF_BINARY)
+		return sys_execveat(c->self_fd, c->argv, c->envp);
 	return execve(c->argv[0], (char *const *)c->argv, (char *const *)c->envp);
 }

@@ -218,8 +218,9 @@ int child_hand_over(struct child *c)
 	int fds[2] = {c->work_fd, -1};
 	int count = 1, r;
 
-	if (c->abilities.poll_memory && c->abilities.private_proc) {
-		fds[1] = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (child_shares(c) || (c->abilities.poll_memory && c->abilities.private_proc)) {
+		fds[1] = open(child_shares(c) ? c->place : "/proc",
+			      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (fds[1] < 0)
 			return -1;
 		count = 2;

@@ -108,7 +108,7 @@ int collect_start(const struct collect_job *job, pid_t *out_pid, int *out_pid_fd
 	if (pid_fd < 0) {
 		(void)err_errno(e, "watch the collector");
 		kill(pid, SIGKILL); /* not reaped yet: the number is still its own */
-		waitpid(pid, NULL, 0);
+		(void)sys_reap(pid, NULL, NULL);
 		return -1;
 	}
 	*out_pid = pid;
@@ -126,9 +126,8 @@ int collect_finish(pid_t pid, int mem_fd, struct err *e)
 {
 	int status = 0;
 
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return err_errno(e, "wait for the collector");
+	if (sys_reap(pid, &status, NULL) < 0)
+		return err_errno(e, "wait for the collector");
 	if (WIFSIGNALED(status))
 		return err_ours(e, "collector killed by signal %d", WTERMSIG(status));
 	if (WEXITSTATUS(status) != 0)

@@ -4,13 +4,21 @@
  *
  *	start.c     rights and namespaces of the launcher itself
  *	loop.c      messages in, events out
+ *	refusal.c   what is not taken from the server
  *	slot.c      build, reset, rebuild a slot
  *	template.c  the root that a slot's runs start from
+ *	place.c     the directories of runs that have no mount namespace
  *	worker.c    lives in the slot, clones runs
  *	child*.c    the run's own side, up to execve
- *	watch.c     waits and judges
+ *	watch.c     waits for a run's end
+ *	look.c      limits that nothing else enforces
+ *	judge.c     how it ended, and what it used
+ *	notify.c    answers and counts refused calls
+ *	orphan.c    a run whose worker died before it could say what it had cloned
  *	seed.c      fills the compile cache in the background
  *	probe.c     what this host allows, found by doing
+ *	lost.c      a layer that goes away while we serve
+ *	ledger.c    what a launcher leaves for the one after it
  *
  * One thread, one loop. The launcher reads no client bytes: code and files pass by as a
  * sealed memfd that only the sandbox opens.
@@ -26,6 +34,9 @@
 #include "base/loop.h"
 #include "launcher/cgroup.h"
 #include "launcher/child.h"
+#include "launcher/ledger.h"
+#include "launcher/lost.h"
+#include "launcher/notify.h"
 #include "launcher/sample.h"
 #include "wire/message.h"
 #include "wire/setup.h"
@@ -54,15 +65,24 @@ struct run {
 	int news_fd;   /* from the child: struct child_news */
 	int work_fd;   /* the run's /work */
 	int proc_fd;   /* the run's /proc, where memory is measured there */
+	int place_fd;  /* without namespaces: the run's own directory */
 	int canary_fd; /* a canary's stdout */
+	struct notify notify;
 	pid_t collector;
 	int collector_fd;
 	int files_fd;
 	uint64_t arrived_ns, started_ns, exited_ns;
 	bool started, exited, timed_out, cpu_out, memory_out, killed, dead;
+	bool orphan; /* found without its worker: killed, and its end is all we want */
+	bool pids_out, disk_out;  /* found by looking, where nothing else stops them */
+	bool ending;              /* init was told to end its tree */
+	bool files_lost;          /* collecting failed */
 	int wait_status;          /* of the program, when exited */
 	struct child_news failed; /* .step >= 0: which step failed */
 	struct rusage rusage;
+	struct disk_use
+		disk_base;       /* what was there before the program: links to a seed */
+	uint64_t disk_look_ns;   /* the next look at what it has written */
 	struct sample peak;      /* of what was sampled, where no cgroup counts */
 	struct loop_timer timer; /* deadline, and whatever is sampled before it */
 };
@@ -107,12 +127,24 @@ struct launcher {
 	int server_fd;
 	struct unsent *unsent;
 	unsigned unsent_count;
-	int proc_fd;      /* the host's /proc, for id maps and oom scores */
-	bool own_user_ns; /* a plain user: everything happens inside a namespace of ours
-			   */
+	int proc_fd; /* the host's /proc, for id maps and oom scores */
+	int self_fd; /* our own binary, for rows that run it; -1: none does */
+	pid_t supervisor;
+	char place[SETUP_PATH]; /* without mount namespaces: where runs have their
+				   directories, */
+	int place_fd;           /* locked; -1: not needed */
+	bool own_user_ns; /* one uid for all: all happens inside a namespace of ours */
+	int no_user_ns;   /* errno of making that one; 0: it was made, or not needed */
 	struct abilities abilities;
 	struct report report;
-	struct probe *probe; /* NULL when the start-up canaries are over */
+	struct probe *probe;       /* NULL when the start-up canaries are over */
+	struct probe_facts *facts; /* what they saw */
+	struct lost lost;
+	int ledger_fd;
+	struct ledger ledger;
+	uint64_t last_run;      /* the highest number the server gave to one */
+	struct loop_timer tell; /* the server of what was refused */
+	int status;             /* to exit with */
 	struct slot *slots;
 	struct slot *seeder; /* not one of them; NULL: nothing to fill */
 	unsigned slot_count;
@@ -121,12 +153,39 @@ struct launcher {
 };
 
 /* --- start.c: does not return before the server is gone; the exit status */
-int launcher_main(const struct launcher_start *start, int server_fd);
+int launcher_main(const struct launcher_start *start, int server_fd, int ledger_fd);
+#define LAUNCHER_AGAIN 75 /* its exit status: another one is to look again */
+/* the least RLIMIT_NOFILE it works with */
+unsigned launcher_descriptors(unsigned slots);
 
 /* --- loop.c */
 void launcher_on_server(void *arg, uint32_t events);
 void launcher_send(struct launcher *l, const struct message *m, const int *fds);
 void launcher_next_waiting(struct launcher *l); /* a slot became free */
+void launcher_refuse_waiting(struct launcher *l);
+void launcher_report(struct launcher *l); /* as it is now, to the server */
+
+/* true: runs share the host's namespaces */
+static inline bool launcher_shares(const struct launcher *l)
+{
+	return l->abilities.level < LEVEL_NAMESPACES;
+}
+
+/* true: where all runs have one uid and no cgroup, their processes are counted by looking
+ */
+static inline bool launcher_counts_pids(const struct launcher *l)
+{
+	return launcher_shares(l) && l->abilities.one_uid &&
+	       l->cgroups.kind == CGROUP_NONE;
+}
+
+/* --- place.c */
+#define PLACE_NAME 33
+int place_open(struct launcher *l); /* sweeps, then makes ours; -1 with errno */
+void place_close(struct launcher *l);
+int place_slot(const struct launcher *l, const struct slot *s); /* a descriptor */
+int place_make(const struct slot *s, int slot_fd, char out[SETUP_PATH]);
+int place_clean(int slot_fd); /* everything in it */
 
 /* --- slot.c */
 int slots_make(struct launcher *l);
@@ -154,13 +213,30 @@ void run_kill(struct run *r);
 void run_end(struct run *r);
 void run_oom(struct run *r);
 void run_refused(struct run *r, const char *step, int num); /* never cloned */
-void run_worker_lost(struct run *r); /* the worker died before it had cloned it */
+void run_worker_lost(struct run *r); /* its worker died before it answered */
+
+/* --- judge.c: verdict, status, times and usage */
+void run_judge(struct run *r, struct outcome *o);
+/* --- look.c: the next moment something can have changed; now when a limit is passed */
+uint64_t run_look(struct run *r, uint64_t now);
+/* without namespaces: it has written more than its limit, less `slack` */
+bool run_wrote_too_much(const struct run *r, int64_t slack);
+
+/* --- orphan.c: a child that nobody accounts for becomes this run's pid and pid_fd: 1, 0:
+ * there is none, -1 with errno */
+int orphan_find(struct run *r);
+/* kills and reaps all of those, and what is below them; how many are left */
+unsigned orphan_kill_all(struct launcher *l);
 
 /* --- probe.c */
 void probe_start(struct launcher *l);
 void probe_refused(struct launcher *l, const char *step,
 		   int num); /* nothing can be tried */
 void probe_slot_ready(struct launcher *l);
+void probe_canary(struct slot *s, enum errand errand); /* a run of our own */
+/* what a canary found out about its sandbox; -1: it did not say */
+struct probe_facts;
+int probe_read_seen(struct probe_facts *f, const struct run *r);
 void probe_slot_failed(struct launcher *l, const char *step, int num);
 void probe_run_over(struct launcher *l, const struct run *r, const char *failed_step,
 		    int num);

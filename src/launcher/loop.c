@@ -3,8 +3,8 @@
  * loop.c - messages in, events out
  *
  * Runs in: the launcher, from exec to exit. The server is not trusted: a message that is
- * not exactly as wire/message.h says, or a plan above its ceilings, ends the
- * conversation.
+ * not exactly as wire/message.h says ends the conversation, and one that asks for what
+ * there is not (launcher/refusal.c) is refused; both are counted.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +18,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "launcher/launcher.h"
+#include "launcher/refusal.h"
 
-#define INPUT_MOST_BYTES (64ull << 20)
+#define REFUSED_LOGGED 16     /* each; then the powers of two */
+#define TELL_NS 1000000000ull /* the server hears of them that much later, all at once */
 #define WAKE_MESSAGES 64 /* then deadlines have their turn, whatever the server sends */
-#define UNSENT_EACH 8 /* for a slot: more than its run and the one that waits can say */
+#define UNSENT_EACH \
+	8 /* for a slot, beside violations: more than its run and the one that
+			 waits can say */
 
 static void server_lost(struct launcher *l)
 {
@@ -58,7 +62,7 @@ static void keep_unsent(struct launcher *l, const struct message *m, const int *
 	struct unsent *u, **last = &l->unsent;
 	uint32_t i;
 
-	if (l->unsent_count == UNSENT_EACH * l->slot_count) {
+	if (l->unsent_count == (UNSENT_EACH + notify_most(l->setup)) * l->slot_count) {
 		errno = ENOBUFS;
 		server_lost(l);
 		return;
@@ -84,18 +88,46 @@ void launcher_send(struct launcher *l, const struct message *m, const int *fds)
 		server_lost(l);
 }
 
-static bool plan_ok(const struct setup *setup, const struct plan *p)
+void launcher_report(struct launcher *l)
 {
-	const struct limits *most, *l = &p->limits;
+	const struct message m = {.type = MSG_REPORT, .fds = 1};
+	int fd;
 
-	if (p->row >= setup->rows || p->errand != ERRAND_NONE)
-		return false;
-	most = &setup->row[p->row].ceiling;
-	return p->input_bytes > 0 && p->input_bytes <= INPUT_MOST_BYTES &&
-	       l->wall_ms > 0 && l->wall_ms <= most->wall_ms && l->cpu_ms > 0 &&
-	       l->cpu_ms <= most->cpu_ms && l->memory_mb > 0 &&
-	       l->memory_mb <= most->memory_mb && l->pids > 0 && l->pids <= most->pids &&
-	       l->disk_mb > 0 && l->disk_mb <= most->disk_mb;
+	l->report.refused = l->ledger.refused;
+	fd = message_make_report(&l->report);
+	if (fd < 0) { /* a server that does not know would go on */
+		log_error("report.failed", "error=\"%s\"", strerror(errno));
+		loop_stop(l->loop);
+		return;
+	}
+	launcher_send(l, &m, &fd);
+	close(fd);
+}
+
+static void on_tell(void *arg)
+{
+	struct launcher *l = arg;
+
+	if (!l->probe) /* else its end tells */
+		launcher_report(l);
+}
+
+/* A server of ours never causes this. Whoever does it a million times fills no log. */
+static void count_refused(struct launcher *l, enum refusal why, uint64_t run)
+{
+	const uint64_t n = ++l->ledger.refused;
+
+	if (ledger_write(l->ledger_fd, &l->ledger) < 0)
+		log_error("ledger.failed", "error=\"%s\"", strerror(errno));
+	if (n <= REFUSED_LOGGED || (n & (n - 1)) == 0)
+		log_error("message.refused", "reason=%s run=%llu refused=%llu",
+			  refusal_name(why), (unsigned long long)run,
+			  (unsigned long long)n);
+	if (l->tell.place)
+		return;
+	l->tell.fn = on_tell;
+	l->tell.arg = l;
+	loop_timer_at(l->loop, &l->tell, loop_now_ns() + TELL_NS);
 }
 
 static void refuse(struct launcher *l, const struct message *m, const char *step, int num)
@@ -103,7 +135,10 @@ static void refuse(struct launcher *l, const struct message *m, const char *step
 	struct message answer = {.type = MSG_FAILED, .run = m->run};
 
 	answer.failure.num = num;
-	answer.failure.lost_layer = l->report.level < l->setup->min_level;
+	if (l->lost.now)
+		answer.failure.lost_layer = l->lost.layer + 1;
+	else if (l->report.level < l->setup->min_level)
+		answer.failure.lost_layer = FAILURE_BELOW_MINIMUM;
 	snprintf(answer.failure.step, sizeof(answer.failure.step), "%s", step);
 	launcher_send(l, &answer, NULL);
 }
@@ -113,10 +148,7 @@ static void on_run(struct launcher *l, const struct message *m, int *input_fd)
 	struct slot *s = l->probe ? NULL : slot_free_one(l);
 	struct waiting *w;
 
-	if (!plan_ok(l->setup, &m->plan)) {
-		log_error("plan.refused", "run=%llu", (unsigned long long)m->run);
-		refuse(l, m, "plan", EINVAL);
-	} else if (!l->probe && l->report.level < l->setup->min_level) {
+	if (l->lost.now || (!l->probe && l->report.level < l->setup->min_level)) {
 		refuse(l, m, "isolation", EPERM);
 	} else if (s) {
 		slot_start_run(s, m, *input_fd, loop_now_ns());
@@ -155,6 +187,16 @@ void launcher_next_waiting(struct launcher *l)
 	}
 }
 
+void launcher_refuse_waiting(struct launcher *l)
+{
+	while (l->waiting_count) {
+		struct waiting w = take_waiting(l, 0);
+
+		close(w.input_fd);
+		refuse(l, &w.message, "isolation", EPERM);
+	}
+}
+
 static void on_kill(struct launcher *l, uint64_t run)
 {
 	unsigned i;
@@ -180,6 +222,31 @@ static void on_kill(struct launcher *l, uint64_t run)
 	/* it ended while the message was on its way */
 }
 
+/* false: it ends the conversation */
+static bool take(struct launcher *l, const struct message *m, int fds[MESSAGE_FDS])
+{
+	const enum refusal why = refusal_of(l->setup, m, fds, l->last_run);
+
+	if (why != REFUSAL_NONE)
+		count_refused(l, why, m->run);
+	if (why == REFUSAL_DIRECTION) {
+		errno = EPROTO;
+		return false;
+	}
+	if (m->type == MSG_RUN && m->run > l->last_run)
+		l->last_run = m->run;
+	/* a number that was used before: an answer would be taken for that one's */
+	if (why == REFUSAL_NUMBER || why == REFUSAL_UNKNOWN)
+		return true;
+	if (why != REFUSAL_NONE)
+		refuse(l, m, "plan", EINVAL);
+	else if (m->type == MSG_RUN)
+		on_run(l, m, &fds[0]);
+	else
+		on_kill(l, m->run);
+	return true;
+}
+
 void launcher_on_server(void *arg, uint32_t events)
 {
 	struct launcher *l = arg;
@@ -189,19 +256,17 @@ void launcher_on_server(void *arg, uint32_t events)
 	if (events & EPOLLOUT)
 		send_unsent(l);
 	for (left = WAKE_MESSAGES; left > 0; left--) {
-		r = message_receive(l->server_fd, &m, fds);
+		r = message_receive_or_end(l->server_fd, &m, fds);
+		if (r < 0 && errno == EPROTO)
+			count_refused(l, REFUSAL_FRAME, 0);
 		if (r != 1)
 			break;
-		if (m.type == MSG_RUN)
-			on_run(l, &m, &fds[0]);
-		else if (m.type == MSG_KILL)
-			on_kill(l, m.run);
-		else
-			r = -1, errno = EPROTO;
+		if (!take(l, &m, fds)) {
+			r = -1; /* with its descriptors open: closing one may wait */
+			break;
+		}
 		for (i = 0; i < MESSAGE_FDS; i++)
 			defer_close(&fds[i]);
-		if (r < 0)
-			break;
 	}
 	if (r == 1 || (r < 0 && errno == EAGAIN))
 		return;

@@ -5,14 +5,16 @@
  * Runs in: the launcher, once, before it says what it can do. The first slot is built and
  * a canary run in it, with everything asked for. Where a step is refused that a weaker
  * level can do without, that ability is given up and the slot built again; any other
- * refusal is final. What the last canary saw is the evidence that /isolation and `check`
- * show.
+ * refusal ends the attempt. After namespaces come the levels that need none, whatever the
+ * minimum: an operator wants to know what would work. What the last canary saw is the
+ * evidence that /isolation and `check` show.
  */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,13 +28,14 @@
 
 struct probe {
 	enum errand stage;
+	bool last; /* no other level would do better */
 	struct probe_facts facts;
 };
 
 /* steps that a level can do without, and what is given up for it */
 static const struct {
 	const char *step;
-	int num;        /* 0: whatever the errno */
+	int num;        /* 0: whatever the errno, unless it is a passing one */
 	size_t ability; /* a bool of struct abilities */
 	enum layer_id layer;
 } dispensable[] = {
@@ -43,17 +46,37 @@ static const struct {
 	/* containers without CAP_SYS_ADMIN: their filter refuses it in every namespace */
 	{"hostname", EPERM, offsetof(struct abilities, hostname), LAYER_UTS_NAMESPACE},
 	{"go_cache", 0, offsetof(struct abilities, overlay), LAYER_COUNT},
+	{"slot_seed", 0, offsetof(struct abilities, go_seed), LAYER_COUNT},
+	/* before 5.19 that flag is unknown; then whatever it is, the listener is too much
+	 */
+	{"seccomp", EINVAL, offsetof(struct abilities, wait_killable), LAYER_COUNT},
+	{"seccomp", 0, offsetof(struct abilities, notify), LAYER_VIOLATIONS},
 };
+
+/* an error that says nothing about what the host allows, only that it was short of
+ * something: no reason to go on with less */
+static bool passing(int num)
+{
+	static const int nums[] = {ENOMEM, EIO,    EINTR,   EAGAIN,
+				   EMFILE, ENFILE, ENOBUFS, ENOSPC};
+
+	for (unsigned i = 0; i < sizeof(nums) / sizeof(nums[0]); i++)
+		if (nums[i] == num)
+			return true;
+	return false;
+}
 
 static void end_probe(struct launcher *l)
 {
 	unsigned i;
 
+	l->report.slots = l->slot_count;
+	lost_probe_over(l, &l->probe->facts);
 	free(l->probe);
 	l->probe = NULL;
-	l->report.slots = l->slot_count;
-	if (message_send_report(l->server_fd, &l->report) < 0)
-		log_error("server.lost", "error=\"%s\"", strerror(errno));
+	if (l->lost.now)
+		return; /* which was told */
+	launcher_report(l);
 	if (l->report.level < l->setup->min_level)
 		return; /* nothing will be run: no slots */
 	for (i = 0; i < l->slot_count; i++) {
@@ -63,15 +86,56 @@ static void end_probe(struct launcher *l)
 	seed_start(l);
 }
 
+static void build_again(struct launcher *l)
+{
+	l->slots[0].condemned = true;
+	slot_reset(&l->slots[0]);
+}
+
+static void conclude(struct launcher *l);
+
+/* the next level is tried from its start, in a slot made for it */
+static void begin_level(struct launcher *l, int level)
+{
+	struct probe_facts *f = &l->probe->facts;
+
+	l->abilities.level = level;
+	l->abilities.private_proc = l->abilities.overlay = false;
+	l->probe->stage = ERRAND_LOOK;
+	f->looked = false;
+	f->fatal_step[0] = '\0';
+	if (l->place_fd < 0 &&
+	    (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 || place_open(l) < 0)) {
+		f->fatal_num = errno;
+		snprintf(f->fatal_step, sizeof(f->fatal_step), "run_directory");
+		l->probe->last = true;
+		conclude(l);
+	} else if (l->slots[0].state == SLOT_EMPTY) {
+		slot_build(&l->slots[0]);
+	} else {
+		build_again(l);
+	}
+}
+
 static void conclude(struct launcher *l)
 {
-	verdicts_report(l, &l->probe->facts, &l->report);
+	struct probe *p = l->probe;
+
+	verdicts_report(l, &p->facts, &l->report);
 	log_info("isolation.found", "level=%s missing=\"%s\"",
 		 report_level_name(l->report.level), l->report.summary);
+	if (l->report.level == LEVEL_NONE && !p->last &&
+	    l->abilities.level > LEVEL_PROCESS) {
+		const bool apart = !launcher_shares(l);
+
+		*(apart ? &p->facts.apart : &p->facts.locked) = l->report;
+		begin_level(l, apart ? LEVEL_LANDLOCK : LEVEL_PROCESS);
+		return;
+	}
 	end_probe(l);
 }
 
-/* no sandbox can be made here at all */
+/* no sandbox of this level can be made here */
 static void give_up(struct launcher *l, const char *step, int num)
 {
 	l->probe->facts.fatal_num = num;
@@ -89,11 +153,12 @@ static bool give_way(struct launcher *l, const char *step, int num)
 
 	for (i = 0; i < sizeof(dispensable) / sizeof(dispensable[0]); i++) {
 		if (strcmp(dispensable[i].step, step) != 0 ||
-		    (dispensable[i].num && dispensable[i].num != num))
+		    (dispensable[i].num && dispensable[i].num != num) ||
+		    (passing(num) && dispensable[i].layer < LAYER_COUNT))
 			continue;
 		ability = (bool *)((char *)&l->abilities + dispensable[i].ability);
 		if (!*ability)
-			return false;
+			continue; /* given up already: that was not it */
 		*ability = false;
 		if (dispensable[i].layer < LAYER_COUNT)
 			f->refused[dispensable[i].layer] = num;
@@ -104,15 +169,10 @@ static bool give_way(struct launcher *l, const char *step, int num)
 	return false;
 }
 
-static void build_again(struct launcher *l)
-{
-	l->slots[0].condemned = true;
-	slot_reset(&l->slots[0]);
-}
-
 void probe_slot_failed(struct launcher *l, const char *step, int num)
 {
-	if (strcmp(step, "slot_cgroup") == 0 && l->cgroups.kind != CGROUP_NONE) {
+	if (strcmp(step, "slot_cgroup") == 0 && l->cgroups.kind != CGROUP_NONE &&
+	    !passing(num)) {
 		/* ours to make, not ours to use: a launcher that gave up root */
 		l->cgroups.kind = CGROUP_NONE;
 		snprintf(l->cgroups.reason, sizeof(l->cgroups.reason),
@@ -127,11 +187,17 @@ void probe_slot_failed(struct launcher *l, const char *step, int num)
 
 void probe_slot_ready(struct launcher *l)
 {
+	probe_canary(&l->slots[0], l->probe->stage);
+}
+
+void probe_canary(struct slot *s, enum errand errand)
+{
+	struct launcher *l = s->launcher;
 	struct message m = {.type = MSG_RUN};
 	struct plan *p = &m.plan;
 	unsigned i;
 
-	p->errand = l->probe->stage;
+	p->errand = errand;
 	p->limits = (struct limits){.wall_ms = 5000,
 				    .cpu_ms = 5000,
 				    .memory_mb = 64,
@@ -139,23 +205,45 @@ void probe_slot_ready(struct launcher *l)
 				    .disk_mb = 4};
 	if (p->errand == ERRAND_MEMORY)
 		p->limits.memory_mb = 24;
+	/* who is counted would be ended for trying it */
+	if (p->errand == ERRAND_LOOK && launcher_counts_pids(l))
+		p->limits.pids = 1024;
 	for (i = 0; i < l->setup->rows; i++) {
 		if (l->setup->row[i].go_cache)
 			p->row = i; /* the row that needs most */
 	}
-	slot_start_run(&l->slots[0], &m, l->proc_fd, loop_now_ns());
+	slot_start_run(s, &m, l->proc_fd, loop_now_ns());
 }
 
-static int read_seen(struct launcher *l, const struct run *r)
+int probe_read_seen(struct probe_facts *f, const struct run *r)
 {
-	struct probe_facts *f = &l->probe->facts;
-
 	if (r->canary_fd < 0 || !r->exited || r->wait_status != 0 ||
 	    read(r->canary_fd, &f->seen, sizeof(f->seen)) != (ssize_t)sizeof(f->seen))
 		return -1;
 	f->seen.hostname[sizeof(f->seen.hostname) - 1] = '\0';
 	f->looked = true;
 	return 0;
+}
+
+/*
+ * What the reporting filter lets the launcher decide, a kernel that takes the filter
+ * without asking the launcher would let pass. false: the plain filters shall do it.
+ */
+static bool denials_reported(struct launcher *l, const struct run *r)
+{
+	struct probe_facts *f = &l->probe->facts;
+
+	/* where a container's own filter refuses unshare, that one's error counts and
+	 * nobody is asked */
+	f->reported = notify_count(r, launcher_shares(l) ? SYS_sched_setaffinity
+							 : SYS_unshare);
+	f->unshare_reported = notify_count(r, SYS_unshare) > 0;
+	if (!l->abilities.notify || f->reported)
+		return true;
+	l->abilities.notify = false;
+	f->refused[LAYER_VIOLATIONS] = ENOMSG;
+	log_warn("isolation.without", "step=listener error=\"%s\"", strerror(ENOMSG));
+	return false;
 }
 
 static void next_stage(struct launcher *l, enum errand stage)
@@ -170,8 +258,12 @@ static void next_stage(struct launcher *l, enum errand stage)
 void probe_run_over(struct launcher *l, const struct run *r, const char *failed_step,
 		    int num)
 {
-	struct probe_facts *f = &l->probe->facts;
+	struct probe_facts *f = l->probe ? &l->probe->facts : NULL;
 
+	if (!f) { /* a canary that looks for what was lost */
+		lost_run_over(l, r, failed_step, num);
+		return;
+	}
 	if (failed_step) {
 		if (give_way(l, failed_step, num))
 			build_again(l);
@@ -181,14 +273,25 @@ void probe_run_over(struct launcher *l, const struct run *r, const char *failed_
 	}
 	switch (l->probe->stage) {
 	case ERRAND_LOOK:
-		if (read_seen(l, r) < 0) {
+		if (probe_read_seen(f, r) < 0) {
 			give_up(l, "canary", EIO);
+			return;
+		}
+		if (!denials_reported(l, r)) {
+			build_again(l);
 			return;
 		}
 		if (l->cgroups.kind != CGROUP_NONE) {
 			next_stage(l, ERRAND_MEMORY);
 			return;
 		}
+		if (launcher_counts_pids(l)) {
+			next_stage(l, ERRAND_FORKS);
+			return;
+		}
+		break;
+	case ERRAND_FORKS:
+		f->forks_stopped = r->pids_out;
 		break;
 	case ERRAND_MEMORY:
 		f->memory_stopped = cgroup_oom_seen(&l->slots[0].cgroup);
@@ -200,31 +303,49 @@ void probe_run_over(struct launcher *l, const struct run *r, const char *failed_
 	}
 	/* ends the probe first: the slot then serves whoever waits */
 	conclude(l);
-	slot_reset(&l->slots[0]);
+	if (!l->probe)
+		slot_reset(&l->slots[0]);
 }
 
 void probe_start(struct launcher *l)
 {
-	int abi = sys_landlock_abi();
+	const int abi = sys_landlock_abi(), num = abi < 0 ? errno : 0;
 	struct stat st;
 
 	l->probe = mem_zero(sizeof(*l->probe));
 	l->probe->stage = ERRAND_LOOK;
 	l->abilities = (struct abilities){
+		.level = LEVEL_NAMESPACES,
+		.one_uid = l->abilities.one_uid,
 		.pivot = true,
 		.private_proc = true,
 		.hostname = true,
 		.overlay = true,
 		.landlock_abi = abi > 0 ? abi : 0,
+		.notify = true,
+		.wait_killable = true,
 		.poll_memory = l->cgroups.kind == CGROUP_NONE,
 		.go_seed = l->setup->go_seed_dir[0] &&
 			   stat(l->setup->go_seed_dir, &st) == 0,
 	};
-	slot_build(&l->slots[0]);
+	if (notify_usable() < 0) {
+		l->abilities.notify = false;
+		l->probe->facts.refused[LAYER_VIOLATIONS] = errno;
+	}
+	l->probe->facts.refused[LAYER_LANDLOCK] = num;
+	l->probe->last = passing(num);
+	if (passing(num))
+		give_up(l, "landlock", num);
+	else if (l->no_user_ns)
+		give_up(l, "user_namespace", l->no_user_ns);
+	else
+		slot_build(&l->slots[0]);
 }
 
 void probe_refused(struct launcher *l, const char *step, int num)
 {
 	l->probe = mem_zero(sizeof(*l->probe));
+	l->probe->last = true;
+	l->abilities.level = LEVEL_NAMESPACES;
 	give_up(l, step, num);
 }

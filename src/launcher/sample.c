@@ -2,9 +2,12 @@
 /*
  * sample.c - what a run uses at this moment, where no cgroup counts it
  *
- * Runs in: the launcher, every few milliseconds while the run goes on. statm and stat
- * need no right to look into the process. Shared pages are left out: most are the
- * interpreter's own files.
+ * Runs in: the launcher, every few milliseconds while the run goes on. What is read here
+ * needs no right to look into the process. Pages of files are left out: most are the
+ * interpreter's own. Nothing here tells which pages processes share with each other, or
+ * map from the run's tmpfs. So of every process's shared memory and the tmpfs only the
+ * largest counts, which is never too much; private pages count in each process, also
+ * those that a fork left in common.
  */
 #include "launcher/sample.h"
 
@@ -13,10 +16,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/fs.h"
+#include "launcher/child.h"
 
 /* the n-th number (from 0) of a line of them; 0 when there are fewer */
 static uint64_t number_at(const char *line, unsigned n)
@@ -34,7 +39,36 @@ static uint64_t number_at(const char *line, unsigned n)
 	}
 }
 
-static uint64_t memory_kb(int proc_fd, const char *pid)
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t field_kb(const char *status, const char *name)
+{
+	const char *at = strstr(status, name);
+
+	return at ? number_at(at + strlen(name), 0) : 0;
+}
+
+/* Shared mappings without a file and those of the tmpfs; besides what statm does not
+ * have: pages that were swapped out, and the tables to find pages, which can weigh more
+ * than what is in them. */
+static void more_memory_kb(int proc_fd, const char *pid, uint64_t *shared,
+			   uint64_t *beside)
+{
+	char name[300], text[8192];
+
+	snprintf(name, sizeof(name), "%s/status", pid);
+	*shared = *beside = 0;
+	if (fs_read_at(proc_fd, name, text, sizeof(text)) < 0)
+		return;
+	*shared = field_kb(text,
+			   "\nRssShmem:"); /* a process's name has no newline here */
+	*beside = field_kb(text, "\nVmSwap:") + field_kb(text, "\nVmPTE:");
+}
+
+static uint64_t private_kb(int proc_fd, const char *pid)
 {
 	uint64_t resident, shared;
 	char name[300], text[128];
@@ -72,6 +106,7 @@ static uint64_t cpu_us(int proc_fd, const char *pid)
 
 void sample_take(int proc_fd, int work_fd, struct sample *out)
 {
+	uint64_t shared, beside, most = 0;
 	struct statfs fs;
 	struct dirent *d;
 	DIR *dir;
@@ -88,11 +123,93 @@ void sample_take(int proc_fd, int work_fd, struct sample *out)
 	while ((d = readdir(dir))) {
 		if (d->d_name[0] < '1' || d->d_name[0] > '9')
 			continue;
-		out->memory_kb += memory_kb(proc_fd, d->d_name);
+		more_memory_kb(proc_fd, d->d_name, &shared, &beside);
+		most = larger(most, shared);
+		out->memory_kb += private_kb(proc_fd, d->d_name) + beside;
 		out->cpu_us += cpu_us(proc_fd, d->d_name);
 	}
 	closedir(dir);
 	if (work_fd >= 0 && fstatfs(work_fd, &fs) == 0)
-		out->memory_kb += (uint64_t)(fs.f_blocks - fs.f_bfree) *
-				  (uint64_t)fs.f_bsize / 1024;
+		most = larger(most, (uint64_t)(fs.f_blocks - fs.f_bfree) *
+					    (uint64_t)fs.f_bsize / 1024);
+	out->memory_kb += most;
+}
+
+struct tree {
+	pid_t init;
+	uint64_t most_shared_kb;
+	struct sample *out;
+};
+
+static void sample_one(int proc_fd, pid_t pid, void *arg)
+{
+	const uint64_t tick_us = 1000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+	struct tree *t = arg;
+	uint64_t shared, beside;
+	struct process p;
+	char name[16];
+
+	if (pid != t->init && child_below(proc_fd, pid, t->init) == 0)
+		return;
+	if (child_process(proc_fd, pid, &p) < 0)
+		return; /* it ended meanwhile */
+	snprintf(name, sizeof(name), "%d", (int)pid);
+	more_memory_kb(proc_fd, name, &shared, &beside);
+	t->most_shared_kb = larger(t->most_shared_kb, shared);
+	t->out->memory_kb += private_kb(proc_fd, name) + beside;
+	t->out->cpu_us += p.ticks * tick_us;
+	/* who is dead waits for init, which may be slower than they are made; a leader's
+	 * other threads may live on */
+	if (pid != t->init)
+		t->out->pids += p.state == 'Z' && p.threads ? p.threads - 1 : p.threads;
+}
+
+void sample_tree(int proc_fd, pid_t init, struct sample *out)
+{
+	struct tree t = {init, 0, out};
+
+	memset(out, 0, sizeof(*out));
+	(void)child_each_process(proc_fd, sample_one, &t); /* the next look is soon */
+	out->memory_kb += t.most_shared_kb;
+}
+
+#define DEPTH_MOST 128 /* each level holds a descriptor while it is looked at */
+
+static void walk(int dir_fd, unsigned depth, uint64_t most, struct disk_use *out)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+	struct stat st;
+
+	if (!dir && fd >= 0)
+		close(fd);
+	while (dir && out->entries <= most && !out->too_deep && (d = readdir(dir))) {
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 ||
+		    fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		out->entries++;
+		/* a file of many names counts once for each: on the safe side */
+		out->bytes += (uint64_t)st.st_blocks * 512;
+		if (!S_ISDIR(st.st_mode))
+			continue;
+		if (depth == DEPTH_MOST) {
+			out->too_deep = true;
+			break;
+		}
+		fd = openat(dirfd(dir), d->d_name,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		walk(fd, depth + 1, most, out);
+		close(fd);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+void sample_disk(int dir_fd, uint64_t most, struct disk_use *out)
+{
+	memset(out, 0, sizeof(*out));
+	walk(dir_fd, 0, most, out);
 }

@@ -5,15 +5,30 @@
 #ifndef LAUNCHER_SAMPLE_H
 #define LAUNCHER_SAMPLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct sample {
-	uint64_t memory_kb; /* private pages of all its processes, and what its tmpfs
-			       holds */
+	uint64_t memory_kb; /* private pages of all its processes, and of what is shared
+			       the largest: a process's mappings, or its tmpfs */
 	uint64_t cpu_us;    /* of all its processes and those they waited for */
+	uint32_t pids;      /* processes and threads; by sample_tree only */
 };
 
 /* proc_fd: the run's own /proc; work_fd: on its tmpfs */
 void sample_take(int proc_fd, int work_fd, struct sample *out);
+/* proc_fd: the host's /proc; everything below init, whose own CPU time counts too */
+void sample_tree(int proc_fd, pid_t init, struct sample *out);
+
+struct disk_use {
+	uint64_t bytes;
+	uint64_t entries;
+	bool too_deep; /* the rest was not looked at */
+};
+
+/* what a tree holds; stops when more than `most` entries were seen. What nobody may read
+ * and what has no name any more is not seen */
+void sample_disk(int dir_fd, uint64_t most, struct disk_use *out);
 
 #endif

@@ -85,8 +85,8 @@ void seed_start(struct launcher *l)
 	struct slot *s;
 	char *dir;
 
-	if (!l->setup->go_seed_build || l->abilities.go_seed || !l->abilities.overlay ||
-	    seed_row(l->setup) < 0)
+	if (!l->setup->go_seed_build || l->abilities.go_seed ||
+	    (!l->abilities.overlay && !launcher_shares(l)) || seed_row(l->setup) < 0)
 		return;
 	l->seeder = s = mem_zero(sizeof(*s));
 	slot_init(s, l, l->slot_count);

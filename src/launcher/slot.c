@@ -49,9 +49,10 @@ static void drop_worker(struct slot *s)
 	defer_close(&s->worker_fd);
 	s->worker_fd = -1;
 	if (s->worker_pid_fd >= 0) {
+		loop_remove(l, s->worker_pid_fd);
 		/* it holds nothing and waits for nobody, so this wait is a short one */
 		sys_pidfd_send_signal(s->worker_pid_fd, SIGKILL);
-		waitpid(s->worker, NULL, 0);
+		(void)sys_reap(s->worker, NULL, NULL);
 		close(s->worker_pid_fd);
 	}
 	s->worker_pid_fd = -1;
@@ -69,7 +70,10 @@ void slot_unbuild(struct slot *s)
 
 static void on_retry(void *arg)
 {
-	slot_build(arg);
+	struct slot *s = arg;
+
+	if (s->state == SLOT_EMPTY)
+		slot_build(s);
 }
 
 /* another try later, or the probe's business while it decides what this host can do */
@@ -89,6 +93,9 @@ static void build_failed(struct slot *s, const char *step, int num)
 		seed_over(l, false);
 		return;
 	}
+	lost_slot_failed(s, step, num);
+	if (l->lost.now)
+		return; /* made when the layer is back */
 	for (i = 0; i < s->failures && wait_ms < RETRY_MOST_MS; i++)
 		wait_ms *= 2;
 	s->failures++;
@@ -111,6 +118,8 @@ static void on_built(struct slot *s, const struct worker_answer *a)
 		probe_slot_ready(s->launcher);
 	else if (s->seed_dir)
 		seed_slot_ready(s->launcher);
+	else if (lost_tries_in(s))
+		lost_slot_ready(s->launcher);
 	else
 		launcher_next_waiting(s->launcher);
 }
@@ -152,21 +161,16 @@ static void worker_lost(struct slot *s)
 	 */
 }
 
-static void on_worker(void *arg, uint32_t events)
+/* 1: it said something; 0: it never will again; -1 with errno */
+static int hear_worker(struct slot *s)
 {
-	struct slot *s = arg;
 	struct worker_answer a = {0};
 	int fds[FDPASS_MAX], r;
 	size_t count, i;
 
-	(void)events;
-	r = fdpass_receive(s->worker_fd, &a, sizeof(a), fds, &count, false);
-	if (r < 0 && errno == EAGAIN)
-		return;
-	if (r <= 0) {
-		worker_lost(s);
-		return;
-	}
+	r = fdpass_receive(s->worker_fd, &a, sizeof(a), fds, &count, FDPASS_NOW);
+	if (r <= 0)
+		return r;
 	a.step[sizeof(a.step) - 1] = '\0';
 	if (s->state == SLOT_BUILDING)
 		on_built(s, &a);
@@ -174,6 +178,25 @@ static void on_worker(void *arg, uint32_t events)
 		on_cloned(s, &a, fds, count);
 	for (i = 0; i < count; i++)
 		defer_close(&fds[i]);
+	return 1;
+}
+
+static void on_worker(void *arg, uint32_t events)
+{
+	int r = hear_worker(arg);
+
+	(void)events;
+	if (r == 0 || (r < 0 && errno != EAGAIN))
+		worker_lost(arg);
+}
+
+/* Its socket may have no end yet: a run that it cloned has a copy until execve. What it
+ * said last comes first. */
+static void on_worker_dead(void *arg, uint32_t events)
+{
+	(void)events;
+	if (hear_worker(arg) <= 0)
+		worker_lost(arg);
 }
 
 static int fork_worker(struct slot *s)
@@ -196,13 +219,14 @@ static int fork_worker(struct slot *s)
 
 		kill(s->worker,
 		     SIGKILL); /* not reaped yet: the number is still its own */
-		waitpid(s->worker, NULL, 0);
+		(void)sys_reap(s->worker, NULL, NULL);
 		errno = saved;
 		return -1;
 	}
-	if (fcntl(s->worker_fd, F_SETFL, O_NONBLOCK) < 0)
+	if (fcntl(s->worker_fd, F_SETFL, O_NONBLOCK) < 0 ||
+	    loop_add(s->launcher->loop, s->worker_fd, EPOLLIN, on_worker, s) < 0)
 		return -1;
-	return loop_add(s->launcher->loop, s->worker_fd, EPOLLIN, on_worker, s);
+	return loop_add(s->launcher->loop, s->worker_pid_fd, EPOLLIN, on_worker_dead, s);
 }
 
 void slot_build(struct slot *s)
@@ -226,6 +250,18 @@ void slot_build(struct slot *s)
 		build_failed(s, "slot_oom", errno);
 }
 
+/* the worker takes away what the run left on disk, however long that takes */
+static int clean(struct slot *s)
+{
+	const struct worker_order order = {.plan = {.errand = ERRAND_CLEAN}};
+
+	if (s->worker_fd < 0 ||
+	    fdpass_send(s->worker_fd, &order, sizeof(order), NULL, 0) < 0)
+		return -1;
+	s->state = SLOT_BUILDING;
+	return 0;
+}
+
 void slot_reset(struct slot *s)
 {
 	run_clear(&s->run);
@@ -237,12 +273,16 @@ void slot_reset(struct slot *s)
 		s->condemned = true;
 	if (!s->condemned && cgroup_run_end(&s->cgroup) < 0)
 		s->condemned = true;
+	if (!s->condemned && launcher_shares(s->launcher) && clean(s) < 0)
+		s->condemned = true;
 	if (s->condemned) {
 		log_info("slot.rebuild", "slot=%u", s->n);
 		slot_unbuild(s);
 		slot_build(s);
 		return;
 	}
+	if (s->state == SLOT_BUILDING)
+		return; /* free when its directory is */
 	s->state = SLOT_FREE;
 	if (!s->launcher->probe)
 		launcher_next_waiting(s->launcher);
@@ -330,12 +370,14 @@ void slot_init(struct slot *s, struct launcher *l, unsigned n)
 {
 	s->launcher = l;
 	s->n = n;
-	s->uid = l->own_user_ns ? getuid() : l->setup->uid_base + n;
-	s->gid = l->own_user_ns ? getgid() : l->setup->uid_base + n;
+	s->uid = l->abilities.one_uid ? getuid() : l->setup->uid_base + n;
+	s->gid = l->abilities.one_uid ? getgid() : l->setup->uid_base + n;
 	s->worker_fd = s->worker_pid_fd = s->oom_fd = -1;
 	s->run.slot = s;
 	s->run.pid_fd = s->run.news_fd = s->run.work_fd = s->run.proc_fd = -1;
+	s->run.place_fd = -1;
 	s->run.canary_fd = s->run.collector_fd = s->run.files_fd = -1;
+	s->run.notify.fd = -1;
 }
 
 int slots_make(struct launcher *l)

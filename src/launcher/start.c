@@ -6,7 +6,10 @@
  * every slot a uid of its own. Without, it makes a user namespace for itself, in which
  * the slots' namespaces are made, with its own uid as the only one; root without
  * CAP_SYS_ADMIN (an ordinary container) becomes the first slot's uid before that, since
- * code never has host root's.
+ * code never has host root's. Root of a user namespace without uids to give comes here
+ * as a plain user: cmd/identity.c looked who that is outside. Where that namespace is
+ * refused the launcher stays who it is, and the probe goes on with the levels that need
+ * none.
  */
 #include <errno.h>
 #include <grp.h>
@@ -17,8 +20,10 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/caps.h"
@@ -54,7 +59,7 @@ static int own_user_namespace(const struct setup *setup)
 	uid_t uid;
 	gid_t gid;
 
-	if (geteuid() == 0 && leave_root(setup->uid_base) < 0)
+	if (setup->uid_base && leave_root(setup->uid_base) < 0)
 		return -1;
 	uid = geteuid();
 	gid = getegid();
@@ -66,6 +71,20 @@ static int own_user_namespace(const struct setup *setup)
 			       write_map("/proc/self/uid_map", uid) < 0
 		       ? -1
 		       : 0;
+}
+
+/* The same in a process of its own: half-way through there is no way back, and root
+ * would be lost. 0, or errno. */
+static int try_user_namespace(const struct setup *setup)
+{
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(own_user_namespace(setup) < 0 ? errno : 0);
+	if (pid < 0 || sys_reap(pid, &status, NULL) < 0)
+		return errno;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EPERM;
 }
 
 /* Exactly 1, for us and whatever we start: at 0 a core_pattern that names a helper still
@@ -86,11 +105,16 @@ static int forbid_core(void)
 static int take_place(struct launcher *l, const char **out_step)
 {
 	*out_step = "user_namespace";
-	l->own_user_ns = !caps_have("cap_sys_admin");
+	if (!l->setup->uid_base || !caps_have("cap_sys_admin")) {
+		l->no_user_ns = try_user_namespace(l->setup);
+		l->own_user_ns = l->no_user_ns == 0;
+	}
 	if (l->own_user_ns && own_user_namespace(l->setup) < 0)
 		return -1;
+	l->abilities.one_uid = l->own_user_ns || !l->setup->uid_base ||
+			       !caps_have("cap_setuid") || !caps_have("cap_setgid");
 	*out_step = "launcher_rights";
-	if (!l->own_user_ns && setgroups(0, NULL) < 0)
+	if (!l->abilities.one_uid && setgroups(0, NULL) < 0)
 		return -1;
 	if (caps_keep_for_launcher() < 0)
 		return -1;
@@ -100,14 +124,17 @@ static int take_place(struct launcher *l, const char **out_step)
 	return 0;
 }
 
-static void raise_descriptors(void)
-{
-	struct rlimit now;
+enum {
+	OWN_FDS = 32,  /* and what a worker opens while it builds */
+	SLOT_FDS = 24, /* cgroup files are most of them; the run's, and one that waits */
+	COLLECTOR_FDS = 128, /* what collect.c gives itself */
+};
 
-	if (getrlimit(RLIMIT_NOFILE, &now) == 0 && now.rlim_cur < now.rlim_max) {
-		now.rlim_cur = now.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &now);
-	}
+unsigned launcher_descriptors(unsigned slots)
+{
+	const unsigned all = OWN_FDS + SLOT_FDS * slots;
+
+	return all > COLLECTOR_FDS ? all : COLLECTOR_FDS;
 }
 
 /* the host's; a directory of that name alone is not one */
@@ -125,10 +152,43 @@ static int open_proc(void)
 	return take_fd(&fd);
 }
 
-int launcher_main(const struct launcher_start *start, int server_fd)
+/*
+ * A copy of our own binary for rows that run it: sealed, and not on any file system that
+ * Landlock could refuse or whose path would tell something.
+ */
+static int open_self(const struct setup *setup, int *out_fd)
+{
+	auto_fd int from = -1;
+	auto_fd int to = -1;
+	struct stat st;
+	unsigned i;
+
+	for (i = 0; i < setup->rows && setup->row[i].self != SELF_BINARY; i++)
+		;
+	if (i == setup->rows)
+		return 0;
+	from = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	if (from < 0 || fstat(from, &st) < 0)
+		return -1;
+	to = memfd_create("self", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+	if (to < 0 && errno == EINVAL) /* before 6.3: always */
+		to = memfd_create("self", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (to < 0)
+		return -1;
+	while (lseek(to, 0, SEEK_CUR) < st.st_size) {
+		if (sendfile(to, from, NULL, (size_t)st.st_size) <= 0)
+			return -1;
+	}
+	if (fcntl(to, F_ADD_SEALS,
+		  F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		return -1;
+	*out_fd = take_fd(&to);
+	return 0;
+}
+
+int launcher_main(const struct launcher_start *start, int server_fd, int ledger_fd)
 {
 	static struct launcher l; /* large; and workers are forked from here */
-	const pid_t supervisor = getppid();
 	const char *step;
 	int num = 0;
 
@@ -137,13 +197,17 @@ int launcher_main(const struct launcher_start *start, int server_fd)
 	l.setup = &start->setup;
 	l.cgroups = start->cgroups;
 	l.server_fd = server_fd;
+	l.ledger_fd = ledger_fd;
+	if (ledger_read(ledger_fd, &l.ledger) < 0)
+		return 1;
+	l.self_fd = l.place_fd = -1;
+	l.supervisor = getppid();
 	l.loop = loop_new();
 	if (take_place(&l, &step) < 0)
 		num = errno;
 	/* after the change of ids, which clears it */
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != supervisor)
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != l.supervisor)
 		return 1;
-	raise_descriptors();
 	l.proc_fd = open_proc();
 	if (!l.loop || fcntl(server_fd, F_SETFL, O_NONBLOCK) < 0 ||
 	    loop_add(l.loop, server_fd, EPOLLIN, launcher_on_server, &l) < 0)
@@ -151,6 +215,10 @@ int launcher_main(const struct launcher_start *start, int server_fd)
 	if (num == 0 && l.proc_fd < 0) {
 		num = errno;
 		step = "host_proc";
+	}
+	if (num == 0 && open_self(l.setup, &l.self_fd) < 0) {
+		num = errno;
+		step = "own_binary";
 	}
 	if (num == 0 && slots_make(&l) < 0) {
 		num = errno;
@@ -162,7 +230,9 @@ int launcher_main(const struct launcher_start *start, int server_fd)
 		cgroup_sweep(&l.cgroups);
 		probe_start(&l);
 	}
-	num = loop_run(l.loop) < 0;
+	if (loop_run(l.loop) < 0)
+		l.status = 1;
 	slots_done(&l);
-	return num;
+	place_close(&l);
+	return l.status;
 }

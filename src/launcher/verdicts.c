@@ -16,10 +16,7 @@
 #include "base/sys.h"
 #include "launcher/launcher.h"
 
-static void say(char *out, size_t room, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-
-static void say(char *out, size_t room, const char *fmt, ...)
+void verdicts_say(char *out, size_t room, const char *fmt, ...)
 {
 	va_list args;
 
@@ -28,17 +25,11 @@ static void say(char *out, size_t room, const char *fmt, ...)
 	va_end(args);
 }
 
-#define EVIDENCE(layer, ...) \
-	say((layer)->evidence, sizeof((layer)->evidence), __VA_ARGS__)
-#define REASON(layer, ...) say((layer)->reason, sizeof((layer)->reason), __VA_ARGS__)
-#define FIX(layer, ...) say((layer)->fix, sizeof((layer)->fix), __VA_ARGS__)
-
-static const char *err_word(int num)
+const char *verdicts_word(int num)
 {
 	return num ? strerrorname_np(num) : "allowed";
 }
 
-/* without a /proc inside there is nothing to compare: the clone itself is the evidence */
 static void look_namespace(const struct launcher *l, const struct canary_seen *s, int ns,
 			   struct layer *out)
 {
@@ -47,9 +38,8 @@ static void look_namespace(const struct launcher *l, const struct canary_seen *s
 
 	snprintf(path, sizeof(path), "self/ns/%s", child_ns_names[ns]);
 	if (s->ns[ns] == 0 || fstatat(l->proc_fd, path, &st, 0) < 0) {
-		out->active = s->pid == 2;
-		EVIDENCE(out,
-			 "made together with the process; no /proc inside to compare");
+		REASON(out, "which %s namespace a run has could not be found out",
+		       child_ns_names[ns]);
 		return;
 	}
 	out->active = s->ns[ns] != st.st_ino;
@@ -68,7 +58,7 @@ static void look_root(const struct launcher *l, const struct probe_facts *f,
 
 	out->active = s->shadow_err == ENOENT && s->write_err == EROFS;
 	EVIDENCE(out, "/etc/shadow: %s; creating a file in /usr: %s; entered by %s",
-		 err_word(s->shadow_err), err_word(s->write_err),
+		 verdicts_word(s->shadow_err), verdicts_word(s->write_err),
 		 l->abilities.pivot ? "pivot_root" : "chroot, the old root covered");
 	if (!l->abilities.pivot) {
 		REASON(out, "pivot_root refused: %s", strerror(f->refused[LAYER_ROOT]));
@@ -102,8 +92,8 @@ static void look_limits(const struct launcher *l, const struct probe_facts *f,
 	unsigned i;
 
 	pids->active = f->seen.forks < 16 && f->seen.fork_err == EAGAIN;
-	EVIDENCE(pids, "limit 8: fork refused (%s) after %d", err_word(f->seen.fork_err),
-		 f->seen.forks);
+	EVIDENCE(pids, "limit 8: fork refused (%s) after %d",
+		 verdicts_word(f->seen.fork_err), f->seen.forks);
 	if (l->cgroups.kind != CGROUP_NONE) {
 		memory->active = f->memory_stopped;
 		EVIDENCE(memory, "limit 24 MB: a program using 256 MB was %s",
@@ -118,7 +108,7 @@ static void look_limits(const struct launcher *l, const struct probe_facts *f,
 		REASON(&r->layer[of_cgroup[i]], "%s", l->cgroups.reason);
 		FIX(&r->layer[of_cgroup[i]], "%s", l->cgroups.fix);
 	}
-	if (l->abilities.private_proc) {
+	if (l->abilities.private_proc || launcher_shares(l)) {
 		EVIDENCE(memory,
 			 "no cgroup; the run's processes are looked at every 20 ms");
 		EVIDENCE(cpu,
@@ -139,24 +129,39 @@ static void look_rights(const struct launcher *l, const struct canary_seen *s,
 
 	id->active = s->uid == CHILD_UID && l->slots[0].uid != 0 &&
 		     (s->groups == 0 || l->own_user_ns);
-	EVIDENCE(id, "uid %d inside is %u outside, %d supplementary groups", s->uid,
-		 (unsigned)l->slots[0].uid, s->groups);
-	caps->active = s->caps == 0;
-	EVIDENCE(caps, "all five sets %s", s->caps ? "NOT empty" : "empty");
+	if (l->setup->uid_base)
+		EVIDENCE(id, "uid %d inside is %u outside, %d supplementary groups",
+			 s->uid, (unsigned)l->slots[0].uid, s->groups);
+	else
+		EVIDENCE(id,
+			 "uid %d inside is the one we were started with, which is not "
+			 "host root's; %d supplementary groups",
+			 s->uid, s->groups);
+	caps->active = s->caps == 0 && s->bounding == 0;
+	EVIDENCE(caps, "all five sets %s", caps->active ? "empty" : "NOT empty");
 	nnp->active = s->no_new_privs == 1;
 	EVIDENCE(nnp, "no_new_privs is %d", s->no_new_privs);
 	sec->active = s->seccomp_mode == 2 && s->unshare_err == EPERM &&
 		      s->inet_err == EAFNOSUPPORT;
 	EVIDENCE(sec, "mode %d; unshare: %s; socket(AF_INET): %s", s->seccomp_mode,
-		 err_word(s->unshare_err), err_word(s->inet_err));
+		 verdicts_word(s->unshare_err), verdicts_word(s->inet_err));
 }
 
-static void look_landlock(const struct launcher *l, const struct canary_seen *s,
+static void look_landlock(const struct launcher *l, const struct probe_facts *f,
 			  struct layer *out)
 {
-	const int abi = l->abilities.landlock_abi;
+	const int abi = l->abilities.landlock_abi, num = f->refused[LAYER_LANDLOCK];
+	const struct canary_seen *s = &f->seen;
 
-	out->requested = abi > 0;
+	/* a kernel that lacks it says so in one of these two ways; any other answer is
+	 * somebody's refusal, and the layer is missing */
+	out->requested = abi > 0 || (num != ENOSYS && num != EOPNOTSUPP);
+	if (abi <= 0 && out->requested) {
+		REASON(out, "Landlock refused: %s", strerror(num));
+		FIX(out, "allow landlock_create_ruleset, landlock_add_rule and "
+			 "landlock_restrict_self to the server");
+		return;
+	}
 	if (abi <= 0) {
 		REASON(out, "this kernel has no Landlock, or it is not in the lsm= list");
 		FIX(out, "boot with landlock in lsm=");
@@ -164,20 +169,51 @@ static void look_landlock(const struct launcher *l, const struct canary_seen *s,
 	}
 	out->active = s->comm_err == EACCES || (abi >= 6 && s->signal_err == EPERM);
 	EVIDENCE(out, "ABI %d; writing /proc/self/comm: %s; signal to process 1: %s", abi,
-		 err_word(s->comm_err), err_word(s->signal_err));
+		 verdicts_word(s->comm_err), verdicts_word(s->signal_err));
+}
+
+static void look_violations(const struct launcher *l, const struct probe_facts *f,
+			    struct layer *out)
+{
+	const int num = f->refused[LAYER_VIOLATIONS];
+
+	out->active = l->abilities.notify && f->reported > 0;
+	if (out->active) {
+		EVIDENCE(out, "%s refused (%s), and the launcher was told",
+			 launcher_shares(l) ? "sched_setaffinity" : "unshare",
+			 verdicts_word(launcher_shares(l) ? f->seen.affinity_err
+							  : f->seen.unshare_err));
+		if (!f->unshare_reported)
+			REASON(out, "what the container's own filter refuses, unshare "
+				    "for one, is not reported");
+	} else if (num == EBUSY) {
+		REASON(out, "whoever started this server has a seccomp listener already, "
+			    "and there can be one");
+		FIX(out, "take SCMP_ACT_NOTIFY out of the container's seccomp profile");
+	} else if (num == ENOMSG) {
+		REASON(out, "a refused call of the canary was not reported");
+	} else {
+		REASON(out, "seccomp user notification refused: %s", strerror(num));
+		FIX(out, "Linux 5.0 or newer, and seccomp allowed to the server");
+	}
 }
 
 static void look(const struct launcher *l, const struct probe_facts *f, struct report *r)
 {
 	int ns;
 
+	look_limits(l, f, r);
+	look_violations(l, f, &r->layer[LAYER_VIOLATIONS]);
+	if (launcher_shares(l)) {
+		verdicts_shared(l, f, r);
+		return;
+	}
 	for (ns = 0; ns < NS_COUNT; ns++)
 		look_namespace(l, &f->seen, ns, &r->layer[LAYER_USER_NAMESPACE + ns]);
 	look_root(l, f, &r->layer[LAYER_ROOT]);
 	look_proc(l, f, &r->layer[LAYER_PROC]);
-	look_limits(l, f, r);
 	look_rights(l, &f->seen, r);
-	look_landlock(l, &f->seen, &r->layer[LAYER_LANDLOCK]);
+	look_landlock(l, f, &r->layer[LAYER_LANDLOCK]);
 	if (!l->abilities.hostname) {
 		REASON(&r->layer[LAYER_UTS_NAMESPACE], "sethostname refused: %s",
 		       strerror(f->refused[LAYER_UTS_NAMESPACE]));
@@ -202,7 +238,7 @@ static void no_user_namespace(const struct probe_facts *f, struct report *r)
 {
 	struct layer *out = &r->layer[LAYER_USER_NAMESPACE];
 
-	EVIDENCE(out, "making one: %s", err_word(f->fatal_num));
+	EVIDENCE(out, "making one: %s", verdicts_word(f->fatal_num));
 	if (in_chroot()) {
 		REASON(out, "user namespaces refused: running in a chroot");
 		FIX(out, "start it outside the chroot, or in a container");
@@ -236,19 +272,22 @@ static uint32_t level_of(struct report *r)
 		struct layer *n = &r->layer[needed[i]];
 
 		if (!n->active) {
-			say(r->summary, sizeof(r->summary), "%s is missing: %s",
-			    report_layer_name(needed[i]),
-			    n->reason[0] ? n->reason : n->evidence);
+			verdicts_say(r->summary, sizeof(r->summary), "%s is missing: %s",
+				     report_layer_name(needed[i]),
+				     n->reason[0] ? n->reason : n->evidence);
 			return LEVEL_NONE;
 		}
 	}
 	for (i = 0; i < LAYER_COUNT; i++) {
 		struct layer *n = &r->layer[i];
 
-		/* active with a reason: it holds, but not in its full form */
-		if (n->requested && (!n->active || n->reason[0])) {
-			say(r->summary, sizeof(r->summary), "%s: %s",
-			    report_layer_name(i), n->reason[0] ? n->reason : n->evidence);
+		/* active with a reason: it holds, but not in its full form. Telling what
+		 * was refused is not isolation */
+		if (i != LAYER_VIOLATIONS && n->requested &&
+		    (!n->active || n->reason[0])) {
+			verdicts_say(r->summary, sizeof(r->summary), "%s: %s",
+				     report_layer_name(i),
+				     n->reason[0] ? n->reason : n->evidence);
 			return LEVEL_NAMESPACES;
 		}
 	}
@@ -262,28 +301,59 @@ void verdicts_report(const struct launcher *l, const struct probe_facts *f,
 
 	memset(out, 0, sizeof(*out));
 	for (i = 0; i < LAYER_COUNT; i++)
-		out->layer[i].requested = i != LAYER_VIOLATIONS;
-	REASON(&out->layer[LAYER_VIOLATIONS],
-	       "denied calls are not reported by this version");
+		out->layer[i].requested = 1;
 	if (f->looked)
 		look(l, f, out);
 	if (!f->fatal_step[0]) {
-		out->level = level_of(out);
+		out->level = launcher_shares(l) ? verdicts_shared_level(l, f, out)
+						: level_of(out);
 		return;
 	}
 	out->level = LEVEL_NONE;
 	/* root gets further than that in a chroot, but not far enough */
-	if (in_chroot() || strcmp(f->fatal_step, "clone") == 0 ||
-	    strcmp(f->fatal_step, "user_namespace") == 0) {
+	if (!launcher_shares(l) && (in_chroot() || strcmp(f->fatal_step, "clone") == 0 ||
+				    strcmp(f->fatal_step, "user_namespace") == 0)) {
 		no_user_namespace(f, out);
-		say(out->summary, sizeof(out->summary), "%s",
-		    out->layer[LAYER_USER_NAMESPACE].reason);
+		verdicts_say(out->summary, sizeof(out->summary), "%s",
+			     out->layer[LAYER_USER_NAMESPACE].reason);
+	} else if (strcmp(f->fatal_step, "slot_identity") == 0) {
+		REASON(&out->layer[LAYER_IDENTITY],
+		       "started as root without the right to become another user: code "
+		       "never runs as root");
+		FIX(&out->layer[LAYER_IDENTITY],
+		    "start as another user, or with CAP_SETUID and CAP_SETGID");
+		verdicts_say(out->summary, sizeof(out->summary), "%s",
+			     out->layer[LAYER_IDENTITY].reason);
+	} else if (strcmp(f->fatal_step, "run_directory") == 0) {
+		REASON(&out->layer[LAYER_ROOT],
+		       "no directory for runs: neither the state directory, TMPDIR nor "
+		       "/tmp can be written and executed from");
+		FIX(&out->layer[LAYER_ROOT],
+		    "mount a writable volume without noexec, and name it in "
+		    "SANDBOX_STATE_DIR");
+		verdicts_say(out->summary, sizeof(out->summary), "%s",
+			     out->layer[LAYER_ROOT].reason);
+	} else if (strcmp(f->fatal_step, "slot_runtime") == 0) {
+		REASON(&out->layer[LAYER_ROOT],
+		       "a runtime cannot be executed by the uid of runs: %s",
+		       strerror(f->fatal_num));
+		FIX(&out->layer[LAYER_ROOT],
+		    "install it where every user may read and execute it");
+		verdicts_say(out->summary, sizeof(out->summary), "%s",
+			     out->layer[LAYER_ROOT].reason);
+	} else if (strcmp(f->fatal_step, "landlock") == 0) {
+		REASON(&out->layer[LAYER_LANDLOCK],
+		       "this kernel has no Landlock, or it is not in the lsm= list");
+		FIX(&out->layer[LAYER_LANDLOCK], "boot with landlock in lsm=");
+		verdicts_say(out->summary, sizeof(out->summary), "%s",
+			     out->layer[LAYER_LANDLOCK].reason);
 	} else if (strcmp(f->fatal_step, "host_proc") == 0) {
 		REASON(&out->layer[LAYER_PROC], "/proc is not mounted");
 		FIX(&out->layer[LAYER_PROC], "mount -t proc proc /proc");
-		say(out->summary, sizeof(out->summary), "/proc is not mounted");
+		verdicts_say(out->summary, sizeof(out->summary), "/proc is not mounted");
 	} else {
-		say(out->summary, sizeof(out->summary), "sandbox step \"%s\" failed: %s",
-		    f->fatal_step, strerror(f->fatal_num));
+		verdicts_say(out->summary, sizeof(out->summary),
+			     "sandbox step \"%s\" failed: %s", f->fatal_step,
+			     strerror(f->fatal_num));
 	}
 }

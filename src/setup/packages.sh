@@ -3,7 +3,7 @@
 #
 # packages.sh - install the Debian packages that a group of make targets needs
 #
-# usage: packages.sh GROUP...      groups: build run test clang lint fuzz vm image
+# usage: packages.sh GROUP...      groups: build run test clang lint fuzz cover vm image bench
 #
 # A package is missing when what we use of it is missing, so a tool that came by another way
 # counts. Nothing missing: no call of apt-get, no network, no rights needed.
@@ -54,12 +54,16 @@ group_test() {
 	need_command python3 python3
 	need_command golang-go go
 	need_command nodejs node
+	need_command npm npm
 	need_command bash bash
 	need_command busybox-static busybox
 	need_command curl curl
 	need_command git git
 	need_command jq jq
 	need_command procps ps
+	need_command slowhttptest slowhttptest
+	need_command runc runc
+	need_file golang-github-containers-common /usr/share/containers/seccomp.json
 	need_command util-linux unshare
 }
 
@@ -78,6 +82,11 @@ group_fuzz() {
 	need_file libclang-rt-14-dev /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a
 }
 
+group_cover() {
+	need_command llvm llvm-cov
+	need_file libclang-rt-14-dev /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.profile-*.a
+}
+
 group_vm() { need_command qemu-system-x86 qemu-system-x86_64; }
 
 group_image() {
@@ -86,6 +95,16 @@ group_image() {
 	need_command runc runc
 	need_command debootstrap debootstrap
 	need_file ca-certificates /etc/ssl/certs/ca-certificates.crt
+}
+
+group_bench() { # what we are measured against, where Debian has it
+	need_command bubblewrap bwrap
+	need_command firejail firejail
+	need_command runc runc
+	need_command crun crun
+	need_command podman podman
+	need_command nodejs node
+	need_file python3-numpy /usr/lib/python3/dist-packages/numpy/__init__.py
 }
 
 # Show what apt-get is doing, one line a package, and keep its exit status.
@@ -110,7 +129,7 @@ apt() {
 [ $# -gt 0 ] || die "usage: packages.sh GROUP..."
 for group; do
 	case $group in
-	build | run | test | clang | lint | fuzz | vm | image) "group_$group" ;;
+	build | run | test | clang | lint | fuzz | cover | vm | image | bench) "group_$group" ;;
 	*) die "no package group '$group'" ;;
 	esac
 done

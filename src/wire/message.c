@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,6 +21,7 @@
 #include "base/fs.h"
 
 #define SIGNAL_MAX 64
+#define ERRNO_MAX 4095
 
 /* how many descriptors a message of this type brings, -1 for an unknown one */
 static int expected_fds(const struct message *m)
@@ -31,9 +33,10 @@ static int expected_fds(const struct message *m)
 	case MSG_STREAMS:
 		return 3;
 	case MSG_DONE:
-		return m->outcome.files ? 1 : 0;
+		return m->outcome.files == OUTCOME_FILES ? 1 : 0;
 	case MSG_KILL:
 	case MSG_STARTED:
+	case MSG_VIOLATION:
 	case MSG_FAILED:
 		return 0;
 	default:
@@ -48,7 +51,8 @@ static bool ends(const char *text, size_t room)
 
 static bool report_ok(const struct report *r)
 {
-	if (r->level >= LEVEL_COUNT || !ends(r->summary, sizeof(r->summary)))
+	if (r->level >= LEVEL_COUNT || r->lost > LAYER_COUNT ||
+	    !ends(r->summary, sizeof(r->summary)))
 		return false;
 	for (int i = 0; i < LAYER_COUNT; i++) {
 		const struct layer *l = &r->layer[i];
@@ -64,19 +68,39 @@ static bool outcome_ok(const struct outcome *o)
 {
 	if (o->signal == 0 && (o->exit_code < 0 || o->exit_code > 255))
 		return false;
-	return o->verdict < VERDICT_COUNT && o->files <= 1 && o->signal >= 0 &&
+	return o->verdict < VERDICT_COUNT && o->files < OUTCOME_FILES_END &&
+	       o->violations < VIOLATIONS_KNOWN_COUNT && o->signal >= 0 &&
 	       o->signal <= SIGNAL_MAX &&
 	       ends(o->memory_reason, sizeof(o->memory_reason)) &&
 	       ends(o->pids_reason, sizeof(o->pids_reason));
 }
 
-static bool content_ok(const struct message *m)
+/* closing one of these never waits, and nobody changes it under its reader's hands */
+static bool sealed(int fd)
+{
+	const int all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	const int seals = fcntl(fd, F_GET_SEALS);
+
+	return seals >= 0 && (seals & all) == all;
+}
+
+static bool violation_ok(const struct violation *v)
+{
+	return v->count > 0 && v->errno_ret > 0 && v->errno_ret <= ERRNO_MAX;
+}
+
+static bool content_ok(const struct message *m, const int *fds)
 {
 	switch (m->type) {
+	case MSG_RUN:
+		return sealed(fds[0]);
 	case MSG_DONE:
 		return outcome_ok(&m->outcome);
+	case MSG_VIOLATION:
+		return violation_ok(&m->violation);
 	case MSG_FAILED:
-		return ends(m->failure.step, sizeof(m->failure.step));
+		return m->failure.lost_layer <= FAILURE_BELOW_MINIMUM &&
+		       ends(m->failure.step, sizeof(m->failure.step));
 	default:
 		return true;
 	}
@@ -88,18 +112,19 @@ int message_send(int socket_fd, const struct message *m, const int *fds)
 	return fdpass_send(socket_fd, m, sizeof(*m), fds, m->fds);
 }
 
-int message_receive(int socket_fd, struct message *out_m, int out_fds[MESSAGE_FDS])
+static int receive(int socket_fd, struct message *out_m, int out_fds[MESSAGE_FDS],
+		   enum fdpass_how how)
 {
 	int fds[FDPASS_MAX], rc;
 	struct message m = {0};
 	size_t count, i;
 
-	rc = fdpass_receive(socket_fd, &m, sizeof(m), fds, &count, false);
+	rc = fdpass_receive(socket_fd, &m, sizeof(m), fds, &count, how);
 	if (rc < 0)
 		return -1;
 	if (rc == 1 &&
-	    (expected_fds(&m) != (int)count || m.fds != count || !content_ok(&m))) {
-		for (i = 0; i < count; i++)
+	    (expected_fds(&m) != (int)count || m.fds != count || !content_ok(&m, fds))) {
+		for (i = 0; i < count && how != FDPASS_OR_END; i++)
 			close(fds[i]);
 		errno = EPROTO;
 		return -1;
@@ -110,12 +135,19 @@ int message_receive(int socket_fd, struct message *out_m, int out_fds[MESSAGE_FD
 	return rc;
 }
 
-int message_send_report(int socket_fd, const struct report *r)
+int message_receive(int socket_fd, struct message *out_m, int out_fds[MESSAGE_FDS])
 {
-	const struct message m = {.type = MSG_REPORT, .fds = 1};
-	auto_fd int fd = fs_sealed("report", r, sizeof(*r));
+	return receive(socket_fd, out_m, out_fds, FDPASS_NOW);
+}
 
-	return fd < 0 ? -1 : message_send(socket_fd, &m, &fd);
+int message_receive_or_end(int socket_fd, struct message *out_m, int out_fds[MESSAGE_FDS])
+{
+	return receive(socket_fd, out_m, out_fds, FDPASS_OR_END);
+}
+
+int message_make_report(const struct report *r)
+{
+	return fs_sealed("report", r, sizeof(*r));
 }
 
 int message_read_report(int fd, struct report *out_r)

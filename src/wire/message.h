@@ -7,12 +7,13 @@
  * of the peer (errno EPROTO) and received descriptors are closed.
  *
  *	server -> launcher
- *		MSG_RUN      a plan; fd: input memfd
+ *		MSG_RUN      a plan; fd: input memfd, sealed
  *		MSG_KILL     the client went away
  *	launcher -> server
  *		MSG_REPORT   isolation found; at start and whenever it changes
  *		MSG_STREAMS  fds: stdin (write), stdout (read), stderr (read)
  *		MSG_STARTED  the program runs; setup_us is known
+ *		MSG_VIOLATION  calls that were refused; before MSG_DONE, any number
  *		MSG_DONE     an outcome; fd: files, when outcome.files is 1
  *		MSG_FAILED   no user code ran: step and errno
  */
@@ -30,6 +31,7 @@ enum message_type {
 	MSG_REPORT,
 	MSG_STREAMS,
 	MSG_STARTED,
+	MSG_VIOLATION,
 	MSG_DONE,
 	MSG_FAILED,
 	MSG_TYPE_END
@@ -38,20 +40,23 @@ enum message_type {
 #define MESSAGE_FDS 3
 
 struct failure {
-	int32_t num;         /* errno */
-	uint32_t busy;       /* 1: no free slot; not a fault */
-	uint32_t lost_layer; /* 1: an isolation layer is gone: 503 */
+	int32_t num;   /* errno */
+	uint32_t busy; /* 1: no free slot; not a fault */
+	/* 1 + enum layer_id: that layer is gone, or: 503 */
+	uint32_t lost_layer;
+#define FAILURE_BELOW_MINIMUM (LAYER_COUNT + 1u)
 	char step[32];
 };
 
 struct message {
 	uint32_t type;
 	uint32_t fds; /* how many descriptors come along */
-	uint64_t run; /* the server's number for it; 0 in MSG_REPORT */
+	uint64_t run; /* the server's number for it, each higher; 0 in MSG_REPORT */
 	union {
 		struct plan plan;
 		struct outcome outcome;
 		struct failure failure;
+		struct violation violation;
 		uint64_t setup_us;
 	};
 };
@@ -63,9 +68,13 @@ int message_send(int socket_fd, const struct message *m, const int *fds);
 /* 1, 0 at end of file, -1 with errno (EAGAIN, EPROTO). fds[] is filled, -1 behind the
  * last */
 int message_receive(int socket_fd, struct message *out_m, int out_fds[MESSAGE_FDS]);
+/* the same for the launcher, which does not trust its peer: what is refused stays open,
+ * since closing it may wait; after EPROTO the process must end */
+int message_receive_or_end(int socket_fd, struct message *out_m,
+			   int out_fds[MESSAGE_FDS]);
 
 /* a report is too large to be one of many in a socket: it goes as a sealed memfd */
-int message_send_report(int socket_fd, const struct report *r);
+int message_make_report(const struct report *r); /* -1 with errno */
 /* the report of a MSG_REPORT's descriptor; -1 with errno EPROTO when it is not one */
 int message_read_report(int fd, struct report *out_r);
 

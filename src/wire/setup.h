@@ -21,18 +21,39 @@
 #define SETUP_WORDS 4096
 #define SETUP_INSNS 2048
 #define SETUP_SLOTS 256
+#define SETUP_DENIALS 512
+#define SETUP_NOTIFY_INSNS 4096 /* the most that the kernel takes */
+#define SETUP_RUN_DIRS 3
 
 enum setup_filter_id {
 	FILTER_NETWORK, /* loaded in this order; the base one denies seccomp() itself */
 	FILTER_ARGUMENTS,
 	FILTER_BASE,
-	FILTER_INIT, /* for process 1 of the sandbox */
+	FILTER_SHARED_PIDS, /* before those, where pids are shared, */
+	FILTER_SHARED_UID,  /* and before that, where the uid is */
+	FILTER_INIT,        /* for process 1; those before it are a program's */
+	FILTER_INIT_SHARED, /* for what stands for it where pids are shared */
 	FILTER_COUNT
+};
+
+/* which filters a program has */
+enum setup_reporting_id {
+	REPORTING_APART,   /* namespaces of its own */
+	REPORTING_SHARED,  /* none, but a uid */
+	REPORTING_ONE_UID, /* not even that */
+	REPORTING_COUNT
 };
 
 /* NUL-separated words, ended by an empty one: argv or environment without allocation */
 struct setup_words {
 	char text[SETUP_WORDS];
+};
+
+/* rows that only `selftest` makes */
+enum setup_self {
+	SELF_NOT,
+	SELF_BINARY,  /* our own binary, by descriptor */
+	SELF_MISSING, /* an interpreter that is not there */
 };
 
 struct setup_row {
@@ -43,6 +64,7 @@ struct setup_row {
 	struct limits ceiling;
 	uint32_t go_cache; /* 1: a compile cache at /go-cache: read-only seed, private on
 			      top */
+	uint32_t self;     /* 1: our own binary, by descriptor; only for `selftest` */
 };
 
 struct setup_bind {
@@ -52,6 +74,48 @@ struct setup_bind {
 struct setup_filter {
 	uint32_t len;
 	struct sock_filter insns[SETUP_INSNS];
+};
+
+enum denial_op { /* as enum policy_op */
+		 DENIAL_NE,
+		 DENIAL_LT,
+		 DENIAL_LE,
+		 DENIAL_EQ,
+		 DENIAL_GE,
+		 DENIAL_GT,
+		 DENIAL_MASKED_EQ, /* argument & value == value_two */
+};
+
+/* a rule that refuses and is reported; the launcher answers for it */
+struct setup_denial {
+	int32_t nr;
+	uint32_t errno_ret;
+	uint32_t args; /* all must hold; none: every call */
+	struct {
+		uint32_t index;
+		uint32_t op;
+		uint64_t value;
+		uint64_t value_two;
+	} arg[6];
+};
+
+/*
+ * What a program loads where refused calls can be reported, instead of its filters. One
+ * filter is the base, arguments, network and, if so, shared ones in a row, each asked
+ * when those before it allow; what it reports, the launcher answers. So its answers are
+ * those of all of them.
+ */
+struct setup_reporting {
+	/* 1: whatever base does not allow is reported, by its default too, and not only a
+	 * few calls of it: for who wants to know what a program needs */
+	uint32_t wide;
+	uint32_t else_errno; /* for a call that is none of the denials */
+	uint32_t denials;    /* in the order they count: the first that fits */
+	struct setup_denial denial[SETUP_DENIALS];
+	/* filters that kill or log, without their errors; length 0: none of that */
+	struct setup_filter beside[FILTER_INIT];
+	uint32_t notify_len;
+	struct sock_filter notify[SETUP_NOTIFY_INSNS];
 };
 
 struct setup {
@@ -66,15 +130,20 @@ struct setup {
 	uint32_t cpu_milli;  /* CPU quota of a run, thousandths of a CPU */
 	uint32_t max_files;  /* collected after a run */
 	uint64_t max_files_bytes;
-	uid_t uid_base; /* slot n is uid_base + n; 0: a plain user, one uid for all */
+	uid_t uid_base; /* slot n is uid_base + n; 0: one uid for all, our own */
 	char output_dir[64];
 	char go_seed_dir[SETUP_PATH]; /* compile cache to start from, once it is there;
 					 "": none */
 	uint32_t go_seed_build;       /* 1: make it in the background when it is not */
-	char test_fault[32];          /* test builds: the child step that must fail */
+	/* where a run without a mount namespace may have its directory: the first that
+	 * can be used; "": none */
+	char run_dir[SETUP_RUN_DIRS][SETUP_PATH];
+	char test_fault[64]; /* test builds: the child step that must fail; "worker": the
+				worker dies; "-a,b": the steps to leave out */
 	struct setup_row row[SETUP_ROWS];
 	struct setup_bind bind[SETUP_BINDS];
 	struct setup_filter filter[FILTER_COUNT];
+	struct setup_reporting reporting[REPORTING_COUNT];
 };
 
 #endif

@@ -16,6 +16,7 @@ import re
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 import threading
@@ -28,7 +29,7 @@ from raw import Raw, Reply, get, post, wait_for  # noqa: F401, tests take them f
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BINARY = os.environ.get("SANDBOX_SERVER", os.path.join(TOP, "build/test/sandbox-server"))
 RUNTIMES = {"python": "python3", "golang": "go", "node": "node", "shell": "bash"}
-GO_STATE = os.path.join(TOP, "build/go-state")  # one compile cache for all servers of all runs
+CAP_SYS_PTRACE, CAP_SYS_ADMIN = 19, 21
 START_SECONDS = 60
 SEED_SECONDS = 600
 STOP_SECONDS = 40
@@ -43,6 +44,35 @@ def _sanitized():
 
 
 SANITIZED = _sanitized()
+
+
+def _root_without(capability):
+    with open("/proc/self/status", encoding="ascii") as f:
+        rights = int(re.search(r"CapEff:\s*(\w+)", f.read()).group(1), 16)
+    return os.geteuid() == 0 and not rights >> capability & 1
+
+
+LEAVES_ROOT = _root_without(CAP_SYS_ADMIN)  # a launcher then becomes somebody else
+looks_into_others = pytest.mark.skipif(
+    _root_without(CAP_SYS_PTRACE), reason="needs CAP_SYS_PTRACE, to look into processes of another uid"
+)
+
+
+def _go_state():
+    """One compile cache for all servers of all runs, where a launcher can reach it."""
+    here, at = os.path.join(TOP, "build/go-state"), TOP
+    while at != "/" and os.stat(at).st_mode & stat.S_IXOTH:
+        at = os.path.dirname(at)
+    if at == "/" or not LEAVES_ROOT:
+        return here
+    here = "/var/tmp/sandbox-go-state"
+    os.makedirs(here, exist_ok=True)
+    found = os.lstat(here)
+    assert stat.S_ISDIR(found.st_mode) and found.st_uid == 0, here
+    return here
+
+
+GO_STATE = _go_state()
 
 
 def _mounts():
@@ -115,20 +145,23 @@ class Server:
         if mode:
             full["SANDBOX_MODE"] = mode
         full.update(env)
+        if isinstance(nofile, int):
+            nofile = (nofile, nofile)
         self.lines = []
         self.news = threading.Condition()
         self.stopped = False
         self.seen = set()
         self.found_pid = None
+        env = {k: v for k, v in full.items() if v is not None}
         self.proc = subprocess.Popen(
-            [BINARY, "serve", *args],
-            env={k: v for k, v in full.items() if v is not None},
+            self.command_line(["serve", *args], env),
+            env=env,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
             preexec_fn=(
-                (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, nofile)))
+                (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, nofile))
                 if nofile
                 else None
             ),
@@ -142,6 +175,10 @@ class Server:
         except BaseException:
             self.kill()
             raise
+
+    def command_line(self, args, env):
+        """What is started; another environment may put something before it."""
+        return [BINARY, *args]
 
     # ---- the process
 
@@ -238,7 +275,7 @@ class Server:
         if self.own_state:
             shutil.rmtree(self.state_dir, ignore_errors=True)
 
-    def check_nothing_left(self):
+    def check_processes_gone(self):
         def left():
             return [n for n in self.seen if _name(n[0]) == n]
 
@@ -246,6 +283,9 @@ class Server:
             wait_for(lambda: not left(), 3)
         except AssertionError:
             raise AssertionError(f"processes left: {left()}\n{self.log()}") from None
+
+    def check_nothing_left(self):
+        self.check_processes_gone()
         more = _mounts() - self.mounts_before
         assert not more, f"mounts left: {more}"
         # other servers may run beside this one: names carry the pid of their owner
@@ -269,7 +309,7 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def fds(self):
-        """The server's descriptors: number to what it is. Only root may look."""
+        """The server's descriptors: number to what it is. Not everybody may look."""
         where = f"/proc/{self.server_pid}/fd"
         found = {}
         try:
@@ -279,7 +319,7 @@ class Server:
                 except FileNotFoundError:
                     pass  # closed in between
         except PermissionError:
-            pytest.skip("the server lets only root see its descriptors")
+            pytest.skip("needs CAP_SYS_PTRACE, to see the server's descriptors")
         return found
 
     # ---- requests

@@ -109,11 +109,14 @@ if __name__ == "__main__":
     print(bytes(m.buf[:5]), p.exitcode); m.close(); m.unlink()
 """,
     "mmap": """
-import mmap, os
+import mmap
 m = mmap.mmap(-1, 1 << 20); m[:3] = b"abc"; print(m[:3])
 with open("f", "wb+") as f:
     f.truncate(8192); n = mmap.mmap(f.fileno(), 8192); n[4096:4100] = b"page"; n.flush()
     print(f.seek(4096), f.read(4))
+""",
+    "memory files": """
+import os
 fd = os.memfd_create("x"); os.write(fd, b"mem"); print(os.pread(fd, 3, 0))
 """,
     "sockets": """
@@ -188,9 +191,11 @@ p.on('exit', c => console.log('exit', c));
     "crypto, zlib, timers": """
 const crypto = require('crypto'), zlib = require('zlib');
 console.log(crypto.createHash('sha256').update('x').digest('hex'));
-crypto.pbkdf2('p', 's', 1000, 16, 'sha256', (e, k) => console.log(k.toString('hex')));
 console.log(zlib.gunzipSync(zlib.gzipSync('y'.repeat(100000))).length);
-setTimeout(() => console.log('later'), 50); setImmediate(() => console.log('soon'));
+crypto.pbkdf2('p', 's', 1000, 16, 'sha256', (e, k) => {
+  console.log(k.toString('hex'));
+  setTimeout(() => console.log('later'), 50); setImmediate(() => console.log('soon'));
+});
 """,
     "unix socket": """
 const net = require('net'), path = require('path').join(require('os').tmpdir(), 's' + process.pid);

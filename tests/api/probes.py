@@ -48,6 +48,23 @@ def command(*args, stdin=b"", timeout=60, **env):
     return done
 
 
+def host_name(server):
+    """The name a run sees: sandbox, or where nobody may change it and the server says so, ours."""
+    layer = server.get("/isolation").json["layers"]["uts_namespace"]
+    if not layer.get("reason", "").startswith("sethostname refused: "):
+        return "sandbox"
+    assert server.get("/health").json["isolation"]["level"] == "namespaces"
+    change = "import socket; socket.sethostname('sandbox')"
+    done = subprocess.run(
+        ["unshare", "--user", "--map-root-user", "--uts", "/usr/bin/python3", "-c", change],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert b"PermissionError" in done.stderr, "it can be changed here"
+    return os.uname().nodename
+
+
 # ---- what a server holds
 
 

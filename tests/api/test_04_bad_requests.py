@@ -74,6 +74,7 @@ FIELDS = [
     ("limits", [], "limits must be an object"),
     ("limits", {"memory_mb": -1}, "limits.memory_mb must be a positive whole number"),
     ("limits", {"memory_mb": "1G"}, "limits.memory_mb must be a positive whole number"),
+    ("limits", {"memory_mb": 7}, "limits.memory_mb must be at least 8"),
     ("limits", {"cpu_seconds": 0}, "limits.cpu_seconds must be a positive whole number"),
     ("limits", {"pids": 1.5}, "limits.pids must be a positive whole number"),
     ("limits", {"disk_mb": True}, "limits.disk_mb must be a positive whole number"),

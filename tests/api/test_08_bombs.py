@@ -41,7 +41,7 @@ for _ in range(12):
 time.sleep(60)
 """,
     "by_tmpfs": """
-import os
+import os, time
 f = open("/dev/shm/x", "wb", 0)
 try:
     while True:
@@ -50,6 +50,7 @@ except OSError:
     pass
 assert os.fstat(f.fileno()).st_size > 30 << 20  # half of the memory is held by it
 x = [bytearray(4 << 20) for _ in range(12)]
+time.sleep(60)
 """,
     "by_memory_files": """
 import os
@@ -58,11 +59,19 @@ for _ in range(40):
     os.write(fd, b"x" * (4 << 20))
 """,
     "by_a_mapping": """
-import mmap
+import mmap, time
+hoard = []
 for _ in range(40):
-    m = mmap.mmap(-1, 4 << 20)
-    m.write(b"x" * (4 << 20))
-    globals()["m%d" % _] = m
+    hoard.append(mmap.mmap(-1, 4 << 20))
+    hoard[-1].write(b"x" * (4 << 20))
+time.sleep(60)
+""",
+    "by_a_mapping_beside_private_memory": """
+import mmap, time
+x = [bytearray(4 << 20) for _ in range(10)]
+m = mmap.mmap(-1, 40 << 20)
+m.write(b"x" * (40 << 20))
+time.sleep(60)
 """,
     "with_the_program_going_on_afterwards": """
 import os, sys
@@ -89,8 +98,9 @@ def check_out_of_memory(r, mb):
     assert r["meta"]["resource_limits"]["memory_mb"] == mb
 
 
-# without a cgroup private memory is looked at from time to time, and this is not private
-UNCOUNTED = {"by_memory_files", "by_a_mapping"}
+# Without a cgroup processes are looked at from time to time. A request for more than twice the
+# limit is then refused to the program, and so is what belongs to no process.
+REFUSED = {"at_once": "MemoryError\n", "by_memory_files": "[Errno 38] Function not implemented\n"}
 
 
 @pytest.mark.parametrize("how", MEMORY_BOMBS)
@@ -101,13 +111,11 @@ def test_a_memory_bomb(server, how):
     r = server.execute(MEMORY_BOMBS[how], language="python", limits={"memory_mb": 64}, args=[mark])
     assert marked(mark) == []
     check_healthy(server)
-    if not counted and how in UNCOUNTED:
-        assert isolation["level"] == "namespaces"  # every answer says that it is not full
-        assert r["meta"]["isolation"] == "namespaces"
-        return
-    if not counted and how == "at_once":  # refused to the program, which says so
+    # every answer says when it is not full
+    assert counted or isolation["level"] == r["meta"]["isolation"] == "namespaces"
+    if not counted and how in REFUSED:
         assert (r["exit_code"], r["meta"]["verdict"]) == (1, "nonzero_exit")
-        assert r["stderr"].endswith("MemoryError\n")
+        assert r["stderr"].endswith(REFUSED[how])
         return
     check_out_of_memory(r, 64)
     assert r["stdout"] in ("", "survived\n")
@@ -149,6 +157,25 @@ def test_memory_within_the_limit_is_no_bomb(server):
     r = server.execute(code, language="python", limits={"memory_mb": 64})
     assert (r["stdout"], r["exit_code"], r["meta"]["verdict"]) == ("41943040\n", 0, "ok")
     assert 40 * 1024 < r["meta"]["usage"]["memory_peak_kb"] < 64 * 1024
+
+
+def test_memory_that_processes_share_is_counted_once(server):
+    code = """
+import mmap, os, time
+m = mmap.mmap(-1, 60 << 20)
+m.write(b"x" * (60 << 20))
+for _ in range(4):
+    if os.fork() == 0:
+        assert sum(m[i] for i in range(0, len(m), 4096)) == ord("x") * 15360
+        time.sleep(1)
+        os._exit(0)
+for _ in range(4):
+    assert os.wait()[1] == 0
+print("fine")
+"""
+    r = server.execute(code, language="python", limits={"memory_mb": 160})
+    assert (r["stdout"], r["stderr"], r["meta"]["verdict"]) == ("fine\n", "", "ok")
+    assert 60 << 10 < r["meta"]["usage"]["memory_peak_kb"] < 160 << 10
 
 
 def test_an_own_kill_is_not_taken_for_memory(server):
@@ -276,7 +303,9 @@ with tempfile.TemporaryFile() as f:
 def test_it_is_contained_and_a_run_beside_it_does_not_notice(server, bomb):
     language, code, stdout = BOMBS[bomb]
     mark = new_mark()
-    fields = {"timeout_seconds": 4, "limits": {"memory_mb": 512, "disk_mb": 32}, "args": [mark]}
+    # without a quota many processes use the CPU time of every CPU: enough for the whole time
+    limits = {"memory_mb": 512, "disk_mb": 32, "cpu_seconds": 300}
+    fields = {"timeout_seconds": 4, "limits": limits, "args": [mark]}
     run = Later(server, code, language=language, **fields)
     wait_for(lambda: len(marked(mark)) >= (30 if "fork" in bomb else 1) or run.over())
     r, seconds = timed(lambda: server.execute(CONTROL, language="python"))
@@ -293,6 +322,23 @@ def test_it_is_contained_and_a_run_beside_it_does_not_notice(server, bomb):
     if r["meta"]["usage"]["pids_peak"] is not None:
         assert r["meta"]["usage"]["pids_peak"] <= 66  # process 1 of the sandbox counts
     check_healthy(server)
+
+
+def test_many_that_spin_are_ended_by_the_limit_they_pass_first(server):
+    """A quota leaves one CPU, and the deadline comes first; without, all CPUs count, and it
+    depends on who else uses them."""
+    quota = server.get("/health").json["isolation"]["layers"]["cpu_limit"]
+    code = "import os\nfor _ in range(3): os.fork()\nwhile True: pass"
+    r = server.execute(code, language="python", timeout_seconds=3)
+    assert r["meta"]["resource_limits"]["cpu_seconds"] == 3
+    used_ms = r["meta"]["usage"]["cpu_ms"]
+    if r["meta"]["verdict"] == "timeout":
+        assert r["exit_code"] == -1 and r["execution_time_ms"] >= 3000
+        assert used_ms < 3500
+    else:
+        assert (r["exit_code"], r["meta"]["verdict"]) == (137, "cpu_timeout") and not quota
+        assert r["stderr"] == "CPU limit of 3 s exceeded\n"
+        assert r["execution_time_ms"] < 3000 < used_ms
 
 
 @pytest.mark.parametrize("pids", [1, 2, 10])

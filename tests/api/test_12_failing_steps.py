@@ -6,14 +6,22 @@ import re
 
 import pytest
 
-from conftest import BINARY, TOP, post
-from probes import at_rest, settled
+from conftest import BINARY, TOP, _children, post, wait_for
+from probes import at_rest, launcher_pid, settled
+from support import marked, new_mark
 
 # In the order of the table in src/launcher/child.c; a step that is not here fails a test.
 STEPS = """
     id_maps parent_death session cgroup_namespace proc namespace_limits proc_masks scratch
     go_cache places inputs hostname root_check hand_over capabilities no_new_privs fork
-    streams limits identity landlock cwd descriptors seccomp exec
+    streams limits identity landlock cwd descriptors seccomp listener
+    open_files exec
+""".split()
+
+SHARED_STEPS = """
+    parent_death session directory go_links inputs hand_over capabilities no_new_privs subreaper
+    fork follow_init streams limits identity landlock cwd descriptors seccomp listener
+    open_files exec
 """.split()
 
 MARK = "user code did run"
@@ -34,10 +42,12 @@ def test_the_steps_of_the_table_are_the_steps_tested_here():
         source = f.read()
     table = re.search(r"\} steps\[\] = \{\n(.*?)\n\};", source, re.S).group(1)
     table = re.sub(r"/\*.*?\*/", "", table, flags=re.S)
-    rows = re.findall(r"\{\s*(child_\w+)\s*,\s*\"(\w+)\"\s*\}", table)
+    rows = re.findall(r"\{\s*child_(\w+)\s*,\s*\"(\w+)\"\s*,\s*([A-Z]+)\s*\}", table)
     assert table.count("{") == len(rows), "a row that this test cannot read"
-    assert [name for _, name in rows] == STEPS
-    assert [function for function, _ in rows] == ["child_" + s for s in STEPS]
+    assert all(function == name for function, name, _ in rows)
+    assert [name for _, name, where in rows if where != "SHARED"] == STEPS
+    # test_landlock_level.py has those of a run without namespaces
+    assert [name for _, name, where in rows if where != "APART"] == SHARED_STEPS
 
 
 @hooked
@@ -72,3 +82,21 @@ def test_a_step_that_fails(start, step):
     # no run was stored: there was none
     stored = os.path.join(s.state_dir, "artifacts/executions")
     assert not os.path.exists(stored) or os.listdir(stored) == []
+
+
+@hooked
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_a_worker_that_dies_when_it_has_cloned_a_run(start, seconds):
+    """Nobody knows that run's number, but it ends: alive or dead, and before it is reported."""
+    s = start(SANDBOX_TEST_FAULT="worker", SANDBOX_MAX_CONCURRENT="2")
+    before = at_rest(s)
+    launcher = launcher_pid(s)
+    for _ in range(5):
+        mark = new_mark()
+        code = f"import time\ntime.sleep({seconds})"
+        r = s.post("/execute", {"code": code, "args": [mark]})
+        assert r.status == 500 and r.json["error"] == 'sandbox step "worker" failed'
+        assert marked(mark) == []
+    settled(s, before)
+    assert launcher_pid(s) == launcher
+    wait_for(lambda: len(_children(launcher)) == 2)  # the workers, and nobody unreaped

@@ -335,7 +335,7 @@ def test_help(args):
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.count("usage: sandbox-server") == 1
     if args == ("--help",):
-        for word in ("serve", "run", "check", "--version"):
+        for word in ("serve", "run", "check", "policy", "--version"):
             assert word in done.stdout
         assert "launcher" not in done.stdout
     else:

@@ -3,6 +3,7 @@
 
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -10,7 +11,19 @@ import time
 
 import pytest
 
-from conftest import Raw, _children, _name, _tree, get, post, wait_for
+from conftest import (
+    BINARY,
+    LEAVES_ROOT,
+    Raw,
+    _cgroups,
+    _children,
+    _name,
+    _tree,
+    get,
+    looks_into_others,
+    post,
+    wait_for,
+)
 from probes import (
     SLOW,
     Asking,
@@ -191,6 +204,11 @@ def test_a_worker_that_dies_is_replaced(start):
 # ---- who they are
 
 
+def environment_of(pid):
+    with open(f"/proc/{pid}/environ", "rb") as f:
+        return f.read().strip(b"\0")
+
+
 @as_root
 def test_the_server_process_has_no_rights(start):
     s = start(mode="shell", CANARY="canary-in-the-environment")
@@ -199,18 +217,30 @@ def test_the_server_process_has_no_rights(start):
     assert status["NoNewPrivs"] == "1"
     assert status["Uid"].split() == status["Gid"].split() == ["599999"] * 4
     assert status["Groups"] == ""
-    with open(f"/proc/{s.server_pid}/environ", "rb") as f:
-        assert f.read().strip(b"\0") == b""
+
+
+@as_root
+@looks_into_others
+def test_the_server_has_an_empty_environment_and_no_directory(start):
+    s = start(mode="shell", CANARY="canary-in-the-environment")
+    assert environment_of(s.server_pid) == b""
     assert os.readlink(f"/proc/{s.server_pid}/cwd") == "/"
 
 
 @as_root
-def test_the_launcher_has_an_empty_environment_and_few_descriptors(start):
+@looks_into_others
+def test_the_launcher_has_an_empty_environment(start):
     s = start(mode="shell", CANARY="canary-in-the-environment")
     launcher = launcher_pid(s)
     for pid in [launcher, *_children(launcher)]:
-        with open(f"/proc/{pid}/environ", "rb") as f:
-            assert f.read().strip(b"\0") == b""
+        assert environment_of(pid) == b""
+
+
+@as_root
+def test_the_launcher_has_one_thread_and_workers_without_rights(start):
+    s = start(mode="shell")
+    launcher = launcher_pid(s)
+    for pid in [launcher, *_children(launcher)]:
         with open(f"/proc/{pid}/cmdline", "rb") as f:
             assert f.read() == b"sandbox-server\0launcher\0"
     assert int(status_of(launcher)["Threads"]) == 1
@@ -223,7 +253,7 @@ def test_the_launcher_has_an_empty_environment_and_few_descriptors(start):
 
     wait_for(settled)
     uids = {status_of(w)["Uid"] for w in _children(launcher)}
-    assert uids == {"\t".join([str(600000 + n)] * 4) for n in range(3)}, uids
+    assert uids == {"\t".join([str(600000 + n)] * 4) for n in range(1 if LEAVES_ROOT else 3)}, uids
 
 
 @as_root
@@ -351,3 +381,95 @@ def test_a_plain_users_limits_hold(plain):
     assert r["meta"]["verdict"] in ("out_of_memory", "nonzero_exit")
     assert r["exit_code"] != 0
     assert ask(port, "echo still here")["stdout"] == "still here\n"
+
+
+# ---- descriptors
+
+
+def too_few(*args, soft=32, hard=32):
+    """What a command says when so many descriptors are all it may have."""
+    return subprocess.run(
+        [BINARY, *args],
+        env={"PATH": os.environ["PATH"], "SANDBOX_PORT": "0", "SANDBOX_MODE": "python"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+    )
+
+
+def test_too_few_descriptors_are_said_at_the_start():
+    for status, *args in ((1, "serve"), (125, "run", "/dev/null"), (1, "check")):
+        done = too_few(*args)
+        assert done.returncode == status and done.stdout == ""
+        assert re.fullmatch(
+            r"sandbox-server: RLIMIT_NOFILE \(ulimit -n\) is 32, needed is \d+"
+            r"( for SANDBOX_MAX_CONCURRENT=3 and SANDBOX_QUEUE=0)?\n",
+            done.stderr,
+        )
+
+
+@pytest.mark.parametrize("capacity, queue", [(3, 0), (10, 5)])
+def test_the_least_number_of_descriptors_is_enough(start, capacity, queue):
+    """For every place and the whole queue, with as many idle connections as get in."""
+    args = ["--max-concurrent", str(capacity), "--queue", str(queue)]
+    least = int(re.search(r"needed is (\d+)", too_few("serve", *args).stderr).group(1))
+    assert too_few("serve", *args, soft=least - 1, hard=least - 1).returncode == 1
+    s = start(
+        nofile=least,
+        SANDBOX_MAX_CONCURRENT=str(capacity),
+        SANDBOX_QUEUE=str(queue),
+        SANDBOX_MEMORY_MB="64",
+    )
+    s.wait_log(r"limit\.lower.*max_connections")
+    body = {"code": "import time\ntime.sleep(2)\nopen('output/x', 'w').write('y')"}
+    asked = [s.raw(post(body)) for _ in range(capacity + queue)]
+    wait_for(lambda: s.load() == capacity)
+    idle = [s.raw() for _ in range(300)]
+    for c in asked:
+        r = c.reply()
+        assert r.status == 200 and r.json["files_produced"], r
+        c.close()
+    for c in idle:
+        c.close()
+    wait_for(lambda: s.load() == 0)
+    assert not re.search("lost|failed|server.full", s.log()), s.log()
+
+
+def test_a_low_soft_limit_of_descriptors_is_raised(start):
+    s = start(nofile=(32, 4096))
+    assert s.execute("print(1)")["stdout"] == "1\n"
+
+
+# ---- the end before the beginning
+
+
+@pytest.mark.parametrize("signo", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_it_prepares_is_an_ordinary_end(tmp_path, signo):
+    """A runtime that does not say what it is: it is waited for, and what there is is undone."""
+    asked = tmp_path / "asked"
+    python = tmp_path / "python3"
+    python.write_text(f"#!/bin/sh\n/bin/touch {asked}\nexec /bin/sleep 1000\n")
+    python.chmod(0o755)
+    state = tmp_path / "state"
+    proc = subprocess.Popen(
+        [BINARY, "serve", "--port", "0", "--mode", "auto", "--state-dir", str(state)],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        wait_for(asked.exists)
+        below = {_name(p) for p in _tree(proc.pid)} - {_name(proc.pid)}
+        assert below
+        proc.send_signal(signo)
+        _, said = proc.communicate(timeout=30)
+    finally:
+        proc.kill()
+    assert proc.returncode == 0, said
+    assert "launcher.report" not in said and "server.listening" not in said
+    assert not [n for n in below if n and _name(n[0]) == n]
+    assert not [c for c in _cgroups() if str(proc.pid) in c.split(".")]

@@ -64,6 +64,21 @@ def test_output_arrives_while_the_program_runs(server, accept):
     assert marked(mark) == []
 
 
+@pytest.mark.parametrize("accept", KINDS)
+def test_the_head_comes_when_the_program_starts(server, accept):
+    """It says nothing and ends only by its deadline: clients do not wait that long for a head."""
+    mark = new_mark()
+    body = {"code": "import time\ntime.sleep(60)", "timeout_seconds": 4, "args": [mark]}
+    with server.raw(post({**body, "language": "python"}, headers=[f"Accept: {accept}"])) as c:
+        head = c.reply(head_only=True)
+        assert head.status == 200 and head.headers["content-type"] == accept
+        assert c.got == b""  # no event yet
+        wait_for(lambda: len(marked(mark)) == 1, 3)  # alive
+        events = b"".join(c.chunks())
+    assert b"execution timed out after 4 seconds" in events
+    assert marked(mark) == []
+
+
 @pytest.mark.parametrize("accept", KINDS + ["application/json"])
 @pytest.mark.parametrize("how", ["close", "reset"])
 def test_closing_the_connection_kills_the_run(server, accept, how):

@@ -17,6 +17,7 @@
 
 #include "base/fs.h"
 #include "base/utf8.h"
+#include "raw_send.h"
 #include "wire/files.h"
 #include "wire/message.h"
 
@@ -29,30 +30,6 @@ static int lowest_free_fd(void)
 	assert(fd >= 0);
 	close(fd);
 	return fd;
-}
-
-static void send_raw(int fd, const void *bytes, size_t len, unsigned count)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * 8)];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {(void *)(uintptr_t)bytes, len};
-	struct msghdr head = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	if (count) {
-		struct cmsghdr *c;
-
-		head.msg_control = control.bytes;
-		head.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-		c = CMSG_FIRSTHDR(&head);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int) * count);
-		for (unsigned i = 0; i < count; i++)
-			memcpy(CMSG_DATA(c) + sizeof(int) * i, &fd, sizeof(int));
-	}
-	assert(sendmsg(fd, &head, 0) == (ssize_t)len);
 }
 
 static void check_accepted(const struct message *m)
@@ -73,7 +50,7 @@ static void check_accepted(const struct message *m)
 static void message(const uint8_t *data, size_t size)
 {
 	static struct message m;
-	int pair[2], fds[MESSAGE_FDS], before, rc;
+	int pair[2], fds[MESSAGE_FDS], sent[9], before, rc;
 	unsigned count = size > 0 ? data[0] % 9 : 0;
 	size_t len = sizeof(m);
 
@@ -88,7 +65,9 @@ static void message(const uint8_t *data, size_t size)
 		len -= data[1] / 128;
 	}
 	assert(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	send_raw(pair[0], &m, len, count);
+	for (unsigned i = 0; i < count; i++)
+		sent[i] = pair[0];
+	assert(raw_send(pair[0], &m, len, sent, count) == (ssize_t)len);
 	before = lowest_free_fd();
 	rc = message_receive(pair[1], &m, fds);
 	if (rc == 1) {

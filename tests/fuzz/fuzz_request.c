@@ -58,7 +58,7 @@ static void check_accepted(const struct run_request *r)
 	assert(r->code.len > 0 && !memchr(r->code.bytes, 0, r->code.len));
 	assert(r->limits.wall_ms > 0 && r->limits.wall_ms <= 300000);
 	assert(r->limits.cpu_ms > 0 && r->limits.cpu_ms <= r->limits.wall_ms);
-	assert(r->limits.memory_mb > 0 && r->limits.memory_mb <= 512);
+	assert(r->limits.memory_mb >= 8 && r->limits.memory_mb <= 512);
 	assert(r->limits.pids > 0 && r->limits.pids <= 64);
 	assert(r->limits.disk_mb > 0 && r->limits.disk_mb <= 256);
 	assert(r->limits.output_kb > 0 && r->limits.output_kb <= 1024);

@@ -4,6 +4,9 @@
  */
 #include "tap.h"
 
+#include <sys/file.h>
+
+#include "base/defer.h"
 #include "cgroup_fixture.h"
 
 static const struct cgroup_limits plenty = {.memory_bytes = 64 << 20, .pids = 30};
@@ -99,6 +102,37 @@ TEST(what_dead_owners_left_is_swept_and_the_living_are_spared)
 			       living);
 		(void)rmdir(path);
 	}
+}
+
+/* whoever owns them may live in a pid namespace that we cannot see */
+TEST(what_somebody_holds_is_not_swept)
+{
+	char dead[64], path[700];
+	int fd;
+
+	claim_slot();
+	CHECK(cgroup_owner_name(getppid(), dead, sizeof(dead)) == 0);
+	memcpy(dead, "0badb007", 8);
+	make_sibling(dead, 0);
+	(void)snprintf(path, sizeof(path), "%s/../sandbox-server.%s", base.dir[0], dead);
+	fd = open(path, O_RDONLY | O_DIRECTORY);
+	CHECK(fd >= 0 && flock(fd, LOCK_SH) == 0);
+	(void)cgroup_sweep(&base);
+	CHECK(sibling_there(dead));
+	close(fd);
+	(void)cgroup_sweep(&base);
+	CHECK(!sibling_there(dead));
+}
+
+TEST(our_own_are_held_until_they_are_released)
+{
+	auto_fd int fd = -1;
+
+	claim_slot();
+	fd = open(base.dir[0], O_RDONLY | O_DIRECTORY);
+	CHECK(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK);
+	cgroup_unlock();
+	CHECK(flock(fd, LOCK_EX | LOCK_NB) == 0);
 }
 
 TEST(others_in_our_cgroup_are_a_reason_with_a_fix)

@@ -4,8 +4,10 @@
  *
  * A row is `call[@i386|@x32] argument... -> allow|errno NAME|kill`. An argument is
  * numbers and names of the table below, joined by '|'; what is not given is 0.
- * program.tests is about the filters of a program, loaded as a run loads them; init.tests
- * about the one of process 1.
+ * program.tests is about the filters of a program, loaded as a run loads them, plain and
+ * with its refusals reported; init.tests about the one of process 1, server.tests about
+ * the server's own; shared.tests and init-shared.tests about the first two where there
+ * are no namespaces.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "answers.h"
 #include "base/err.h"
 #include "bpf.h"
 #include "config/filter.h"
@@ -220,24 +223,19 @@ static int parse(struct row *r, char *text)
 	return 1;
 }
 
-static struct setup setup;
+static struct setup_filter server_calls;
 
-static void compile(void)
+static uint32_t answer_server(const struct seccomp_data *d)
 {
 	struct err e = {0};
 
-	if (filters_compile(&setup, &e) < 0)
+	if (!server_calls.len && filter_compile_server(&server_calls, &e) < 0)
 		fprintf(stderr, "# %s\n", e.text);
 	CHECK(e.kind == ERR_NONE);
+	return bpf_run(&server_calls, d);
 }
 
-static const struct setup_filter *const program[] = {&setup.filter[FILTER_NETWORK],
-						     &setup.filter[FILTER_ARGUMENTS],
-						     &setup.filter[FILTER_BASE]};
-static const struct setup_filter *const init[] = {&setup.filter[FILTER_INIT]};
-
-static void expect_rows(const char *name, const struct setup_filter *const *filters,
-			size_t count)
+static void expect_rows(const char *name, uint32_t (*answer)(const struct seccomp_data *))
 {
 	unsigned line = 0, rows = 0, wrong = 0;
 	char path[256], text[256];
@@ -247,7 +245,7 @@ static void expect_rows(const char *name, const struct setup_filter *const *filt
 		 (int)(strrchr(__FILE__, '/') + 1 - __FILE__), __FILE__, name);
 	f = fopen(path, "re");
 	CHECK(f);
-	compile();
+	answers_compile();
 	while (fgets(text, sizeof(text), f)) {
 		struct row r = {.file = path, .line = ++line};
 		uint32_t got;
@@ -255,7 +253,7 @@ static void expect_rows(const char *name, const struct setup_filter *const *filt
 		if (!parse(&r, text) || r.data.nr == FILTER_ELSEWHERE)
 			continue;
 		rows++;
-		got = bpf_stack(filters, count, &r.data);
+		got = answer(&r.data);
 		if (got != r.wanted) {
 			fprintf(stderr, "# %s:%u: answer 0x%08x, not 0x%08x\n", path,
 				line, got, r.wanted);
@@ -268,12 +266,52 @@ static void expect_rows(const char *name, const struct setup_filter *const *filt
 
 TEST(a_program_gets_the_answers_of_program_tests)
 {
-	expect_rows("program.tests", program, 3);
+	expect_rows("program.tests", answer_plain);
+}
+
+TEST(a_program_gets_the_same_where_refusals_are_reported)
+{
+	expect_rows("program.tests", answer_reported);
 }
 
 TEST(process_1_gets_the_answers_of_init_tests)
 {
-	expect_rows("init.tests", init, 1);
+	expect_rows("init.tests", answer_init);
+}
+
+TEST(without_namespaces_a_program_gets_the_answers_of_shared_tests)
+{
+	answers_of = REPORTING_ONE_UID;
+	expect_rows("shared.tests", answer_plain);
+	expect_rows("shared.tests", answer_reported);
+}
+
+TEST(without_namespaces_init_gets_the_answers_of_init_shared_tests)
+{
+	expect_rows("init-shared.tests", answer_init_shared);
+}
+
+TEST(the_server_gets_the_answers_of_server_tests)
+{
+	expect_rows("server.tests", answer_server);
+}
+
+TEST(the_server_may_make_a_few_dozen_calls)
+{
+	unsigned allowed = 0;
+	struct err e = {0};
+	struct policy *p = policy_load(POLICY_SERVER, &e);
+	char seen[1024] = {0};
+
+	CHECK(p && p->default_action == POLICY_ERRNO && p->default_errno == EPERM);
+	for (size_t i = 0; i < p->rules; i++) {
+		CHECK(p->rule[i].action == POLICY_ALLOW);
+		if (p->rule[i].number >= 0)
+			allowed += !seen[p->rule[i].number]++;
+	}
+	policy_free(p);
+	fprintf(stderr, "# %u calls\n", allowed);
+	CHECK(allowed < 50);
 }
 
 static uint32_t ask(int nr, uint64_t arg0, uint64_t arg2)
@@ -281,7 +319,7 @@ static uint32_t ask(int nr, uint64_t arg0, uint64_t arg2)
 	struct seccomp_data d = {.nr = nr, .args = {arg0, 0, arg2}};
 
 	d.arch = FILTER_ARCH == POLICY_X86_64 ? AUDIT_ARCH_X86_64 : AUDIT_ARCH_AARCH64;
-	return bpf_stack(program, 3, &d);
+	return answer_plain(&d);
 }
 
 TEST(only_unix_and_route_sockets_can_be_made_whatever_the_high_bits)
@@ -289,7 +327,7 @@ TEST(only_unix_and_route_sockets_can_be_made_whatever_the_high_bits)
 	static const uint64_t high[] = {0, HIGH, 0xffffffff00000000, 0x8000000000000000};
 	int nr = filter_number(FILTER_ARCH, "socket");
 
-	compile();
+	answers_compile();
 	for (uint64_t family = 0; family < 1024; family++)
 		for (size_t i = 0; i < 4; i++)
 			for (uint64_t protocol = 0; protocol < 32; protocol++) {
@@ -311,7 +349,7 @@ TEST(no_bit_of_clone_flags_opens_a_namespace)
 				CLONE_NEWNET;
 	int nr = filter_number(FILTER_ARCH, "clone");
 
-	compile();
+	answers_compile();
 	for (unsigned bit = 0; bit < 64; bit++)
 		for (unsigned other = 0; other < 64; other++) {
 			uint64_t flags = UINT64_C(1) << bit | UINT64_C(1) << other;
@@ -326,7 +364,7 @@ TEST(every_other_number_is_refused_with_an_errno)
 {
 	unsigned allowed = 0;
 
-	compile();
+	answers_compile();
 	for (int nr = 0; nr < 2048; nr++) {
 		uint32_t got = ask(nr, 0, 0);
 
@@ -362,9 +400,11 @@ TEST(at_most_240_calls_are_allowed_in_any_form)
 /* an int argument keeps its meaning when a caller sets bits that the kernel cuts off */
 TEST(allows_compare_exactly_and_denials_ignore_high_bits)
 {
-	static const char *const names[] = {"base", "arguments", "network-none", "init"};
+	static const char *const names[] = {
+		"base",        "arguments",  "network-none",     "init",
+		"shared-pids", "shared-uid", "init-shared-pids", "server"};
 
-	for (size_t n = 0; n < 4; n++) {
+	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
 		struct err e = {0};
 		struct policy *p = policy_load(names[n], &e);
 

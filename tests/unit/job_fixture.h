@@ -30,14 +30,16 @@ struct fixture {
 	struct jobs *jobs;
 	int peer_fd;
 	/* what the observer saw */
-	unsigned done, failed, pieces;
+	unsigned started, done, failed, pieces;
 	uint64_t who;
 	struct err err;
 	struct buf live[2], out, errors;
 	int exit_code;
 	bool truncated;
 	char message[128];
-	unsigned file_count, skipped_count;
+	unsigned file_count, skipped_count, violation_count, violations_known;
+	char skipped_reason[64];
+	struct violation last_violation;
 	char file_name[64], file_bytes[64];
 	bool cancel_on_output;
 };
@@ -68,6 +70,13 @@ static inline void fixture_done(void *arg, uint64_t who, const struct result *r)
 	CHECK(buf_text(&f.out) == 0 && buf_text(&f.errors) == 0);
 	f.file_count = (unsigned)r->file_count;
 	f.skipped_count = (unsigned)r->skipped_count;
+	if (r->skipped_count)
+		snprintf(f.skipped_reason, sizeof(f.skipped_reason), "%s",
+			 r->skipped[r->skipped_count - 1].reason);
+	f.violation_count = (unsigned)r->violation_count;
+	f.violations_known = r->outcome.violations;
+	if (r->violation_count)
+		f.last_violation = r->violations[r->violation_count - 1];
 	if (r->file_count) {
 		snprintf(f.file_name, sizeof(f.file_name), "%s", r->files[0].name);
 		CHECK(r->files[0].len < sizeof(f.file_bytes));
@@ -81,6 +90,13 @@ static inline void fixture_failed(void *arg, uint64_t who, const struct err *e)
 	f.failed++;
 	f.who = who;
 	f.err = *e;
+}
+
+static inline void fixture_started(void *arg, uint64_t who)
+{
+	(void)arg;
+	f.started++;
+	f.who = who;
 }
 
 static inline void fixture_settings(void)
@@ -115,9 +131,12 @@ static inline void fixture_say(struct message *m, const int *fds)
 
 static inline void fixture_report(uint32_t level)
 {
+	const struct message m = {.type = MSG_REPORT, .fds = 1};
 	struct report r = {.level = level};
+	int fd = message_make_report(&r);
 
-	CHECK(message_send_report(f.peer_fd, &r) == 0);
+	CHECK(message_send(f.peer_fd, &m, &fd) == 0);
+	close(fd);
 }
 
 static inline void fixture_stop(void *arg)
@@ -154,7 +173,8 @@ static inline int fixture_pair(void)
 
 static inline void fixture_open(void)
 {
-	struct job_observer o = {NULL, fixture_output, fixture_done, fixture_failed};
+	struct job_observer o = {NULL, fixture_output, fixture_done, fixture_failed,
+				 fixture_started};
 
 	if (!f.settings.max_concurrent)
 		fixture_settings();

@@ -124,6 +124,7 @@ static void live_run(const char *text, unsigned n, struct outcome o)
 	fixture_close_program(program);
 	fixture_end(run, o);
 	UNTIL(f.done == 1);
+	CHECK(f.started == 1);
 	CHECK(f.out.len == f.live[0].len && f.errors.len == f.live[1].len);
 	CHECK(memcmp(f.out.bytes, f.live[0].bytes, f.out.len) == 0);
 	CHECK(memcmp(f.errors.bytes, f.live[1].bytes, f.errors.len) == 0);

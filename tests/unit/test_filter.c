@@ -3,8 +3,10 @@
  * test_filter.c - rules to BPF programs; what they answer is for tests/policy
  */
 #include <errno.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "base/err.h"
 #include "base/sys.h"
@@ -57,12 +59,31 @@ TEST(numbers_are_those_of_the_architecture)
 	CHECK(filter_number(POLICY_X86_64, "socketcall") == FILTER_ELSEWHERE);
 }
 
+TEST(numbers_have_their_names_back)
+{
+	static const char *const names[] = {"read", "ptrace", "mseal", "uretprobe"};
+	char name[POLICY_NAME];
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		int number = filter_number(FILTER_ARCH, names[i]);
+
+		if (number < 0)
+			continue; /* uretprobe, on aarch64 */
+		filter_name(number, name);
+		CHECK(strcmp(name, names[i]) == 0);
+	}
+	filter_name(1000, name);
+	CHECK(strcmp(name, "1000") == 0);
+}
+
 TEST(all_policies_compile_for_both_architectures)
 {
-	static const char *const names[] = {"base", "arguments", "network-none", "init"};
+	static const char *const names[] = {
+		"base",        "arguments",  "network-none",     "init",
+		"shared-pids", "shared-uid", "init-shared-pids", "server"};
 	static const enum policy_arch archs[] = {POLICY_X86_64, POLICY_AARCH64};
 
-	for (size_t i = 0; i < 4; i++)
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		for (size_t j = 0; j < 2; j++) {
 			struct policy *p = policy_load(names[i], &e);
 
@@ -78,6 +99,26 @@ TEST(a_setup_gets_all_filters)
 	CHECK(filters_compile(&setup, &e) == 0);
 	for (int i = 0; i < FILTER_COUNT; i++)
 		CHECK(setup.filter[i].len > 4);
+}
+
+TEST(a_setup_gets_one_filter_that_reports_and_all_refusals)
+{
+	const struct setup_reporting *r = &setup.reporting[0];
+	uint32_t len = 0;
+
+	CHECK(filters_compile(&setup, &e) == 0);
+	for (int i = FILTER_NETWORK; i <= FILTER_BASE; i++) {
+		len += setup.filter[i].len;
+		CHECK(r->beside[i].len == 0); /* none of ours kills or logs */
+	}
+	CHECK(r->notify_len > 100 && r->notify_len <= len);
+	CHECK(r->denials > 100 && r->else_errno == EPERM);
+	for (uint32_t i = 0; i < r->denials; i++)
+		CHECK(r->denial[i].errno_ret && r->denial[i].errno_ret != ENOSYS);
+	len = r->notify_len;
+	CHECK(filters_compile(&setup, &e) == 0 && r->notify_len == len);
+	setup.reporting[0].wide = 1;
+	CHECK(filters_compile(&setup, &e) == 0 && r->else_errno == ENOSYS);
 }
 
 TEST(rules_equal_to_the_default_are_left_out)
@@ -122,6 +163,36 @@ TEST(a_program_that_is_too_long_is_refused)
 	CHECK(compile(text) == -1);
 	CHECK(strstr(e.text, "instructions, more than 2048"));
 	CHECK(f.len == 7);
+}
+
+/* a child of ours is asked for by the kernel; answered, it has that errno */
+TEST(the_kernel_takes_the_filter_that_reports)
+{
+	struct seccomp_notif call = {0};
+	struct seccomp_notif_resp answer = {0};
+	struct sock_fprog program;
+	int listener_fd, status;
+	pid_t pid;
+
+	CHECK(filters_compile(&setup, &e) == 0);
+	program.len = (unsigned short)setup.reporting[0].notify_len;
+	program.filter = setup.reporting[0].notify;
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	listener_fd = sys_seccomp(SECCOMP_SET_MODE_FILTER,
+				  SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+	CHECK(listener_fd >= 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(syscall(SYS_ptrace, 16, 1, 0, 0) == -1 && errno == EXDEV ? 7 : 8);
+	CHECK(ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &call) == 0);
+	CHECK(call.data.nr == SYS_ptrace && call.data.args[0] == 16);
+	answer.id = call.id;
+	answer.error = -EXDEV;
+	CHECK(ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0);
+	CHECK(waitpid(pid, &status, 0) == pid && status == 7 << 8);
+	close(listener_fd);
+	CHECK(syscall(SYS_ptrace, 0, 0, 0, 0) == -1 && errno == ENOSYS);
+	_exit(0); /* a leak checker would want to ptrace */
 }
 
 static long filtered(unsigned number, unsigned long a, unsigned long b)

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 
 #define TAP_SECONDS 60
-#include "../tap.h"
 #include "base/fs.h"
+#include "mounts_fixture.h"
 
 static char root[] = "/tmp/test_rm.XXXXXX";
 
@@ -171,20 +171,12 @@ TEST(many_files_and_directories_in_one_place)
 	close(dir_fd);
 }
 
-/* before any descriptor is opened: those would stay in the old namespace */
-static void own_mounts(void)
-{
-	if (unshare(CLONE_NEWNS) < 0)
-		SKIP("cannot make a mount namespace");
-	CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
-}
-
 TEST(what_cannot_go_is_told_and_the_rest_goes)
 {
 	char outside[64], path[64], name[32];
 	int dir_fd;
 
-	own_mounts();
+	mounts_own(); /* first: descriptors would stay in the old namespace */
 	dir_fd = fresh();
 	CHECK(mkdirat(dir_fd, "outside", 0700) == 0);
 	touch(dir_fd, "outside/victim");
@@ -216,7 +208,7 @@ TEST(a_mount_in_the_place_of_the_tree_is_left_alone)
 	char from[64], to[64];
 	int dir_fd;
 
-	own_mounts();
+	mounts_own(); /* first: descriptors would stay in the old namespace */
 	dir_fd = fresh();
 	CHECK(mkdirat(dir_fd, "outside", 0700) == 0);
 	touch(dir_fd, "outside/victim");

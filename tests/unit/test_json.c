@@ -1,6 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * test_json.c - values out of a document, and what is said when they are not there
+ *
+ * parson's traps, and the test that fails when one is open:
+ *
+ *	unseeded hash, flooded by names       a_million_keys_are_refused_at_once
+ *	                                      (test_json_check), colliding_names_...
+ *	any bytes are a string, BOMs, data    what_is_not_json_is_refused_...
+ *	behind the end, last commas, "1."     (test_json_check, a row each)
+ *	parse wants a NUL                     the_text_needs_no_nul
+ *	strlen() lies about "\u0000"          strings_have_a_length; test_request has NUL
+ *	                                      in code, files, args and env
+ *	recursion                             no_limit_is_more_than_the_stack_can_bear
+ *	it writes 1e+19, drops what is not    answers are not written by it: test_reply,
+ *	UTF-8, copies four times              any_bytes_..., ten_megabytes_take_no_time
+ *	strtod() depends on the locale        tests/lint/banned refuses setlocale
  */
 #include "base/json.h"
 

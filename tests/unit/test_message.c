@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/fs.h"
+#include "raw_send.h"
 #include "tap.h"
 
 static int pair[2];
@@ -30,30 +31,13 @@ static int lowest_free_fd(void)
 	return fd;
 }
 
-/* what a peer that is not ours could send */
-static void raw_send(const void *bytes, size_t len, int count)
+static void send_bytes(const void *bytes, size_t len, unsigned count)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int) * 8)];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {(void *)(uintptr_t)bytes, len};
-	struct msghdr head = {.msg_iov = &iov, .msg_iovlen = 1};
+	int same[8];
 
-	if (count) {
-		struct cmsghdr *c;
-
-		head.msg_control = control.bytes;
-		head.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)count);
-		c = CMSG_FIRSTHDR(&head);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int) * (size_t)count);
-		for (int i = 0; i < count; i++)
-			memcpy(CMSG_DATA(c) + sizeof(int) * (size_t)i, &pair[0],
-			       sizeof(int));
-	}
-	CHECK(sendmsg(pair[0], &head, 0) == (ssize_t)len);
+	for (unsigned i = 0; i < count; i++)
+		same[i] = pair[0];
+	CHECK(raw_send(pair[0], bytes, len, same, count) == (ssize_t)len);
 }
 
 static bool refused(void)
@@ -67,14 +51,14 @@ static bool refused(void)
 TEST(a_run_arrives_with_its_descriptor_close_on_exec)
 {
 	struct message sent = {.type = MSG_RUN, .fds = 1, .run = 42};
-	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int input = fs_sealed("input", "x", 1);
 
 	open_pair();
 	sent.plan.limits.wall_ms = 1000;
-	CHECK(message_send(pair[0], &sent, &null) == 0);
+	CHECK(message_send(pair[0], &sent, &input) == 0);
 	CHECK(message_receive(pair[1], &m, fds) == 1);
 	CHECK(m.run == 42 && m.plan.limits.wall_ms == 1000);
-	CHECK(fds[0] >= 0 && fds[0] != null && fds[1] == -1 && fds[2] == -1);
+	CHECK(fds[0] >= 0 && fds[0] != input && fds[1] == -1 && fds[2] == -1);
 	CHECK(fcntl(fds[0], F_GETFD) == FD_CLOEXEC);
 }
 
@@ -120,13 +104,13 @@ TEST(another_size_is_refused)
 	open_pair();
 	sent->type = MSG_KILL;
 	fds[0] = -2;
-	raw_send(bytes, sizeof(struct message) - 1, 0);
+	send_bytes(bytes, sizeof(struct message) - 1, 0);
 	CHECK(refused());
-	raw_send(bytes, sizeof(struct message) + 1, 0);
+	send_bytes(bytes, sizeof(struct message) + 1, 0);
 	CHECK(refused());
-	raw_send(bytes, 1, 2);
+	send_bytes(bytes, 1, 2);
 	CHECK(refused());
-	raw_send(bytes, sizeof(struct message), 0);
+	send_bytes(bytes, sizeof(struct message), 0);
 	CHECK(message_receive(pair[1], &m, fds) == 1);
 }
 
@@ -134,7 +118,7 @@ TEST(a_wrong_number_of_descriptors_is_refused_and_none_stays_open)
 {
 	static const struct {
 		uint32_t type, fds;
-		int sent;
+		unsigned sent;
 	} rows[] = {
 		{MSG_RUN, 1, 0},  {MSG_RUN, 1, 2},     {MSG_RUN, 0, 1},
 		{MSG_KILL, 0, 1}, {MSG_STREAMS, 3, 2}, {MSG_STREAMS, 3, 4},
@@ -146,9 +130,25 @@ TEST(a_wrong_number_of_descriptors_is_refused_and_none_stays_open)
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct message sent = {.type = rows[i].type, .fds = rows[i].fds};
 
-		raw_send(&sent, sizeof(sent), rows[i].sent);
+		send_bytes(&sent, sizeof(sent), rows[i].sent);
 		CHECK(refused());
 	}
+}
+
+TEST(an_input_that_is_not_sealed_is_refused)
+{
+	struct message sent = {.type = MSG_RUN, .fds = 1};
+	int file = memfd_create("input", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	open_pair();
+	fds[0] = -2;
+	CHECK(message_send(pair[0], &sent, &pair[0]) == 0 && refused());
+	CHECK(message_send(pair[0], &sent, &file) == 0 && refused());
+	CHECK(fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+	CHECK(message_send(pair[0], &sent, &file) == 0 && refused());
+	CHECK(fcntl(file, F_ADD_SEALS, F_SEAL_WRITE) == 0);
+	CHECK(message_send(pair[0], &sent, &file) == 0);
+	CHECK(message_receive(pair[1], &m, fds) == 1);
 }
 
 TEST(an_unknown_type_is_refused)
@@ -160,7 +160,7 @@ TEST(an_unknown_type_is_refused)
 	for (int i = 0; i < 3; i++) {
 		struct message sent = {.type = types[i]};
 
-		raw_send(&sent, sizeof(sent), 0);
+		send_bytes(&sent, sizeof(sent), 0);
 		CHECK(refused());
 	}
 }
@@ -172,21 +172,47 @@ TEST(contents_out_of_range_are_refused)
 	open_pair();
 	fds[0] = -2;
 	sent.outcome.verdict = VERDICT_COUNT;
-	raw_send(&sent, sizeof(sent), 0);
+	send_bytes(&sent, sizeof(sent), 0);
 	CHECK(refused());
 	sent.outcome = (struct outcome){.exit_code = 256};
-	raw_send(&sent, sizeof(sent), 0);
+	send_bytes(&sent, sizeof(sent), 0);
 	CHECK(refused());
 	sent.outcome = (struct outcome){.signal = -1};
-	raw_send(&sent, sizeof(sent), 0);
+	send_bytes(&sent, sizeof(sent), 0);
 	CHECK(refused());
 	sent.outcome = (struct outcome){0};
 	memset(sent.outcome.pids_reason, 'x', sizeof(sent.outcome.pids_reason));
-	raw_send(&sent, sizeof(sent), 0);
+	send_bytes(&sent, sizeof(sent), 0);
+	CHECK(refused());
+	sent.outcome = (struct outcome){.violations = VIOLATIONS_KNOWN_COUNT};
+	send_bytes(&sent, sizeof(sent), 0);
 	CHECK(refused());
 	sent = (struct message){.type = MSG_FAILED};
 	memset(sent.failure.step, 'x', sizeof(sent.failure.step));
-	raw_send(&sent, sizeof(sent), 0);
+	send_bytes(&sent, sizeof(sent), 0);
+	CHECK(refused());
+}
+
+TEST(a_violation_happened_and_was_refused_with_an_errno)
+{
+	struct message sent = {.type = MSG_VIOLATION, .run = 3};
+
+	open_pair();
+	sent.violation = (struct violation){.nr = 101, .errno_ret = 1, .count = 2};
+	sent.violation.args[5] = UINT64_MAX;
+	CHECK(message_send(pair[0], &sent, NULL) == 0);
+	CHECK(message_receive(pair[1], &m, fds) == 1);
+	CHECK(memcmp(&m.violation, &sent.violation, sizeof(m.violation)) == 0);
+	fds[0] = -2;
+	sent.violation.count = 0;
+	send_bytes(&sent, sizeof(sent), 0);
+	CHECK(refused());
+	sent.violation.count = 1;
+	sent.violation.errno_ret = 0;
+	send_bytes(&sent, sizeof(sent), 0);
+	CHECK(refused());
+	sent.violation.errno_ret = 4096;
+	send_bytes(&sent, sizeof(sent), 0);
 	CHECK(refused());
 }
 
@@ -204,9 +230,12 @@ static bool report_refused(const struct report *r, size_t len)
 TEST(a_report_travels_in_a_memfd_and_is_checked_there)
 {
 	struct report r = {.level = LEVEL_FULL, .slots = 3}, out;
+	const struct message sent = {.type = MSG_REPORT, .fds = 1};
+	int fd = message_make_report(&r);
 
 	open_pair();
-	CHECK(message_send_report(pair[0], &r) == 0);
+	CHECK(fd >= 0 && message_send(pair[0], &sent, &fd) == 0);
+	close(fd);
 	CHECK(message_receive(pair[1], &m, fds) == 1 && m.type == MSG_REPORT);
 	CHECK(message_read_report(fds[0], &out) == 0);
 	CHECK(memcmp(&r, &out, sizeof(r)) == 0);
@@ -214,6 +243,9 @@ TEST(a_report_travels_in_a_memfd_and_is_checked_there)
 	r.level = LEVEL_COUNT;
 	CHECK(report_refused(&r, sizeof(r)));
 	r.level = LEVEL_FULL;
+	r.lost = LAYER_COUNT + 1;
+	CHECK(report_refused(&r, sizeof(r)));
+	r.lost = LAYER_COUNT;
 	memset(r.layer[LAYER_COUNT - 1].fix, 'x', sizeof(r.layer[0].fix));
 	CHECK(report_refused(&r, sizeof(r)));
 }

@@ -6,8 +6,6 @@
  * It is not below /tmp: what is there cannot be seen in a sandbox.
  */
 #include <errno.h>
-#include <ftw.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -18,64 +16,19 @@
 #include "config/mode.h"
 #include "config/settings.h"
 #include "tap.h"
+#include "tree_fixture.h"
 #include "wire/setup.h"
 
-static char top[] = "/var/tmp/test_mode.XXXXXX";
 static struct setup setup;
 static struct settings s;
 static struct modes m;
 static struct err e;
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	(void)st;
-	(void)type;
-	(void)at;
-	return remove(path);
-}
-
-static void clean(void)
-{
-	nftw(top, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-__attribute__((format(printf, 1, 2))) static char *name(const char *fmt, ...)
-{
-	static char text[8][1024];
-	static unsigned turn;
-	char *to = text[turn++ % 8];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(to, sizeof(text[0]), fmt, ap);
-	va_end(ap);
-	return to;
-}
-
-static void make_dirs(const char *path)
-{
-	for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
-		*p = 0;
-		CHECK(mkdir(path, 0755) == 0 || errno == EEXIST);
-		*p = '/';
-	}
-}
-
-static void make_file(char *path, const char *text)
-{
-	FILE *f;
-
-	make_dirs(path);
-	f = fopen(path, "we");
-	CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0 && chmod(path, 0755) == 0);
-}
-
 static void begin(const char *mode)
 {
 	char *none[] = {NULL};
 
-	CHECK(mkdtemp(top));
-	atexit(clean);
+	make_top();
 	clearenv();
 	setenv("PATH", name("%s/bin", top), 1);
 	setenv("HOME", "/nowhere", 1);

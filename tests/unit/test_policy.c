@@ -196,9 +196,11 @@ TEST(every_cut_of_a_file_is_an_error_and_no_crash)
 
 TEST(the_policies_in_the_binary_load)
 {
-	static const char *const names[] = {"base", "arguments", "network-none", "init"};
+	static const char *const names[] = {
+		"base",        "arguments",  "network-none",     "init",
+		"shared-pids", "shared-uid", "init-shared-pids", "server"};
 
-	for (size_t i = 0; i < 4; i++) {
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		struct policy *p = policy_load(names[i], &e);
 
 		CHECK(p && p->rules > 0);

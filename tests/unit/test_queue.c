@@ -28,7 +28,7 @@ TEST(a_run_from_request_to_result)
 	UNTIL(f.done == 1);
 	CHECK(f.who == 7 && f.exit_code == 3 && !f.message[0]);
 	CHECK(strcmp(f.out.bytes, "out\n") == 0 && strcmp(f.errors.bytes, "err\n") == 0);
-	CHECK(jobs_idle(f.jobs) && f.pieces == 0);
+	CHECK(jobs_idle(f.jobs) && f.pieces == 0 && f.started == 0);
 	fixture_close();
 }
 
@@ -80,6 +80,29 @@ TEST(verdicts_become_exit_codes_and_last_lines)
 		CHECK(f.exit_code == rows[i].exit_code);
 		CHECK(strcmp(f.message, rows[i].message) == 0);
 		CHECK(strcmp(f.errors.bytes, rows[i].line) == 0);
+	}
+	fixture_close();
+}
+
+TEST(every_failure_of_go_run_is_1)
+{
+	static const int codes[][2] = {{0, 0}, {1, 1}, {2, 1}, {3, 1}};
+	int program[3];
+	uint64_t run;
+
+	fixture_settings();
+	f.modes.mode[0].id = MODE_GOLANG;
+	fixture_open();
+	for (unsigned i = 0; i < sizeof(codes) / sizeof(*codes); i++) {
+		CHECK(fixture_submit(i, "", false) == 0);
+		run = fixture_hear(MSG_RUN);
+		fixture_start(run, program);
+		fixture_close_program(program);
+		fixture_end(run, (struct outcome){.verdict = i ? VERDICT_NONZERO_EXIT
+							       : VERDICT_OK,
+						  .exit_code = codes[i][0]});
+		UNTIL(f.done == i + 1);
+		CHECK(f.exit_code == codes[i][1]);
 	}
 	fixture_close();
 }
@@ -221,6 +244,34 @@ TEST(news_that_fit_no_run_change_nothing)
 	fixture_report(LEVEL_NAMESPACES);
 	UNTIL(jobs_report(f.jobs)->level == LEVEL_NAMESPACES);
 	CHECK(f.done == 0 && f.failed == 0 && jobs_ready(f.jobs));
+	fixture_close();
+}
+
+TEST(violations_come_before_the_end_and_only_as_many_as_a_run_can_have)
+{
+	struct message m = {.type = MSG_VIOLATION};
+	int program[3];
+
+	fixture_open();
+	CHECK(fixture_submit(7, "", false) == 0);
+	m.run = fixture_hear(MSG_RUN);
+	fixture_start(m.run, program);
+	fixture_close_program(program);
+	for (int i = 0; i < VIOLATIONS_MOST + 5; i++) {
+		m.violation = (struct violation){.nr = i, .errno_ret = 1, .count = 3};
+		fixture_say(&m, NULL);
+		if (i % 50 == 0)
+			fixture_turn();
+	}
+	fixture_end(m.run, (struct outcome){.violations = VIOLATIONS_CUT});
+	UNTIL(f.done == 1);
+	CHECK(f.violation_count == VIOLATIONS_MOST);
+	CHECK(f.violations_known == VIOLATIONS_CUT);
+	CHECK(f.last_violation.nr == VIOLATIONS_MOST - 1 && f.last_violation.count == 3);
+	m.run = 99; /* nobody's */
+	fixture_say(&m, NULL);
+	fixture_turn();
+	CHECK(jobs_ready(f.jobs));
 	fixture_close();
 }
 
@@ -374,5 +425,20 @@ TEST(files_that_make_no_sense_cost_the_files_only)
 	close(fd);
 	UNTIL(f.done == 1);
 	CHECK(f.file_count == 0 && f.exit_code == 0);
+	CHECK(f.skipped_count == 1 && !strcmp(f.skipped_reason, "collector_failed"));
+	fixture_close();
+}
+
+TEST(files_that_could_not_be_collected_are_missed_aloud)
+{
+	struct message m = {.type = MSG_DONE, .outcome.files = OUTCOME_FILES_LOST};
+
+	fixture_open();
+	CHECK(fixture_submit(1, "", false) == 0);
+	m.run = fixture_hear(MSG_RUN);
+	fixture_say(&m, NULL);
+	UNTIL(f.done == 1);
+	CHECK(f.file_count == 0 && f.skipped_count == 1);
+	CHECK(!strcmp(f.skipped_reason, "collector_failed"));
 	fixture_close();
 }

@@ -5,9 +5,11 @@
 #include "api/api.h"
 
 #include <errno.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "base/json.h"
+#include "config/filter.h"
 #include "config/mode.h"
 #include "config/settings.h"
 #include "tap.h"
@@ -106,6 +108,54 @@ TEST(files_skipped_files_message_and_unknown_usage)
 	CHECK(strstr(b.bytes, "\"unavailable\":{\"memory_peak_kb\":\"not measured\","
 			      "\"pids_peak\":\"cgroup v1\"}}"));
 	finish();
+}
+
+TEST(violations_have_names_errnos_arguments_and_hints)
+{
+	struct violation seen[] = {
+		{.nr = filter_number(FILTER_ARCH, "socket"),
+		 .errno_ret = EAFNOSUPPORT,
+		 .count = 3,
+		 .args = {AF_INET, 1, UINT64_MAX}},
+		{.nr = filter_number(FILTER_ARCH, "mbind"),
+		 .errno_ret = EPERM,
+		 .count = 1},
+		{.nr = 1000, .errno_ret = 4000, .count = UINT64_MAX},
+	};
+
+	start();
+	r.outcome.violations = VIOLATIONS_ALL;
+	CHECK(reply_result(&b, &r) == 0);
+	CHECK(strstr(text(), "\"violations\":[],\"resource_limits\""));
+	b.len = 0;
+	r.violations = seen;
+	r.violation_count = 3;
+	CHECK(reply_result(&b, &r) == 0);
+	CHECK(strstr(text(),
+		     "\"violations\":[{\"syscall\":\"socket\",\"count\":3,"
+		     "\"errno\":\"EAFNOSUPPORT\",\"args\":[\"0x2\",\"0x1\","
+		     "\"0xffffffffffffffff\",\"0x0\",\"0x0\",\"0x0\"],"
+		     "\"hint\":\"sockets are denied: network is off\"},"
+		     "{\"syscall\":\"mbind\",\"count\":1,\"errno\":\"EPERM\","
+		     "\"args\":[\"0x0\",\"0x0\",\"0x0\",\"0x0\",\"0x0\",\"0x0\"]},"
+		     "{\"syscall\":\"1000\",\"count\":18446744073709551615,"
+		     "\"errno\":\"4000\",\"args\":[\"0x0\",\"0x0\",\"0x0\",\"0x0\","
+		     "\"0x0\",\"0x0\"]}],\"resource_limits\""));
+	b.len = 0;
+	r.outcome.violations = VIOLATIONS_CUT;
+	CHECK(reply_result_stored(&b, &r) == 0);
+	CHECK(strstr(text(), "}],\"violations_truncated\":true,\"resource_limits\""));
+	finish();
+}
+
+TEST(hints_depend_on_what_was_asked_for)
+{
+	const uint64_t inet[6] = {AF_INET6}, alg[6] = {AF_ALG};
+
+	CHECK(strcmp(violation_hint("socket", inet),
+		     "sockets are denied: network is off") == 0);
+	CHECK(strstr(violation_hint("socket", alg), "AF_UNIX"));
+	CHECK(violation_hint("ptrace", alg) && !violation_hint("nonsense", alg));
 }
 
 TEST(any_bytes_become_valid_json)
@@ -229,7 +279,7 @@ TEST(isolation_tells_evidence_reason_and_fix)
 	start();
 	report.layer[0] = (struct layer){1, 1, "uid 1000", "", ""};
 	report.layer[LAYER_PROC] = (struct layer){1, 0, "EPERM", "masked", "unmask it"};
-	CHECK(reply_isolation(&b, &report) == 0);
+	CHECK(reply_isolation(&b, &report, NULL) == 0);
 	CHECK(strstr(text(), "{\"level\":\"full\",\"layers\":{\"user_namespace\":{"
 			     "\"requested\":true,\"active\":true,\"evidence\":"
 			     "\"uid 1000\"},"));
@@ -240,7 +290,7 @@ TEST(isolation_tells_evidence_reason_and_fix)
 	CHECK(doc);
 	json_free(doc);
 	b.len = 0;
-	CHECK(reply_isolation(&b, NULL) == 0);
+	CHECK(reply_isolation(&b, NULL, NULL) == 0);
 	CHECK(strcmp(text(), "{\"level\":\"none\",\"layers\":{}}") == 0);
 	finish();
 }

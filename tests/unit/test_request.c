@@ -191,6 +191,10 @@ TEST(limits_are_positive_whole_numbers)
 		CHECK(field_fails(field, 400, "bad_request",
 				  "limits.memory_mb must be a positive whole number"));
 	}
+	CHECK(field_fails("\"limits\":{\"memory_mb\":7}", 400, "bad_request",
+			  "limits.memory_mb must be at least 8"));
+	CHECK(parse_field("\"limits\":{\"memory_mb\":8}") == 0);
+	CHECK(r.limits.memory_mb == 8 && r.limits.disk_mb == 4);
 	CHECK(field_fails("\"limits\":{\"pids\":0}", 400, "bad_request", "limits.pids"));
 	CHECK(parse_field("\"limits\":{\"memory_mb\":1e2,\"cpu_seconds\":2,\"pids\":8,"
 			  "\"disk_mb\":16,\"max_output_kb\":20,\"other\":-1}") == 0);

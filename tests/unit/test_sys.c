@@ -6,7 +6,7 @@
 
 #include <sys/prctl.h>
 
-#include "../tap.h"
+#include "mounts_fixture.h"
 
 TEST(processes)
 {
@@ -47,9 +47,7 @@ TEST(mounts)
 	struct open_how how = {.flags = O_WRONLY | O_CREAT | O_CLOEXEC, .mode = 0600};
 	int fs_fd, mount_fd, tree_fd;
 
-	if (unshare(CLONE_NEWNS) < 0)
-		SKIP("cannot make a mount namespace");
-	CHECK(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+	mounts_own();
 	fs_fd = sys_fsopen("tmpfs", FSOPEN_CLOEXEC);
 	CHECK(fs_fd >= 0);
 	CHECK(sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "size", "64k", 0) == 0);
@@ -98,6 +96,28 @@ TEST(landlock_takes_the_sizes_of_its_version)
 	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	CHECK(sys_landlock_restrict_self(fd, 0) == 0);
 	CHECK(open("/dev/null", O_WRONLY) == -1 && errno == EACCES);
+}
+
+TEST(landlock_restricts_everything_that_its_version_knows)
+{
+	struct sys_landlock_ruleset_attr all;
+	const int abi = sys_landlock_abi();
+
+	all = sys_landlock_everything(1);
+	CHECK(all.handled_access_fs == 0x1fff && !all.handled_access_net && !all.scoped);
+	all = sys_landlock_everything(99);
+	CHECK(all.handled_access_fs == 0xffff && all.handled_access_net == 3);
+	CHECK(all.scoped == 3);
+	if (abi < 1)
+		SKIP("no Landlock here");
+	/* the kernel takes what we say it knows, and of a version we know nothing more */
+	all = sys_landlock_everything(abi);
+	CHECK(sys_landlock_create_ruleset(&all, sys_landlock_attr_size(abi), 0) >= 0);
+	if (abi > 6)
+		return;
+	all.handled_access_fs = (all.handled_access_fs << 1) | 1;
+	CHECK(sys_landlock_create_ruleset(&all, sys_landlock_attr_size(abi), 0) == -1);
+	CHECK(errno == EINVAL);
 }
 
 TEST(rights)

@@ -154,6 +154,7 @@ for place in user service; do
 	delegate $cg/$place/alone
 done
 
+busybox ip link set lo up # tests of sockets have a peer
 launcher_tests
 if [ -x "$SANDBOX_SERVER" ]; then
 	program_tests root in_cgroup $cg/service/alone

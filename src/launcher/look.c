@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * look.c - limits that nothing else enforces, by looking
+ *
+ * Runs in: the launcher, while a run goes on: CPU seconds always, and where there is no
+ * cgroup or no tmpfs of the run's own what it uses of memory, processes and disk.
+ */
+#include "base/loop.h"
+#include "launcher/launcher.h"
+
+#define MS 1000000ull
+#define CPU_SLACK_US \
+	100000 /* one period of the CPU quota: a timeout is not a CPU limit */
+#define CPU_LOOK_US 10000
+#define SAMPLE_MS 20
+#define DISK_LOOK_MS 100
+
+/* over the CPU limit; else until when it cannot be, on every CPU it was given */
+static bool cpu_spent(struct run *r, uint64_t cpu_us, uint64_t now, uint64_t *next)
+{
+	const uint64_t most_us = r->plan.limits.cpu_ms * 1000ull + CPU_SLACK_US;
+	uint64_t left_us;
+
+	if (cpu_us == CGROUP_UNKNOWN64)
+		return false;
+	if (cpu_us > most_us)
+		return true;
+	left_us = (most_us - cpu_us) * 1000 /
+		  (r->slot->launcher->setup->cpu_milli + 1000);
+	if (left_us < CPU_LOOK_US)
+		left_us = CPU_LOOK_US;
+	if (now + left_us * 1000 < *next)
+		*next = now + left_us * 1000;
+	return false;
+}
+
+/* without a tmpfs of its own only looking tells what a run has written; looking costs, so
+ * it takes at most a twentieth of our time */
+static bool look_disk(struct run *r, uint64_t now, uint64_t *next)
+{
+	uint64_t took;
+
+	if (now >= r->disk_look_ns) {
+		/* directories take room too */
+		r->disk_out = run_wrote_too_much(r, -(1 << 20));
+		took = loop_now_ns() - now;
+		r->disk_look_ns = now + (took * 20 > DISK_LOOK_MS * MS
+						 ? took * 20
+						 : DISK_LOOK_MS * MS);
+	}
+	if (r->disk_look_ns < *next)
+		*next = r->disk_look_ns;
+	return r->disk_out;
+}
+
+uint64_t run_look(struct run *r, uint64_t now)
+{
+	const struct limits *l = &r->plan.limits;
+	uint64_t next = r->started_ns + l->wall_ms * MS;
+	struct sample s;
+
+	if (r->place_fd >= 0 && look_disk(r, now, &next))
+		return now;
+	if (r->slot->cgroup.kind != CGROUP_NONE) {
+		r->cpu_out = cpu_spent(r, cgroup_cpu_us(&r->slot->cgroup), now, &next);
+		return r->cpu_out ? now : next;
+	}
+	if (launcher_shares(r->slot->launcher))
+		sample_tree(r->slot->launcher->proc_fd, r->pid, &s);
+	else if (r->proc_fd >= 0)
+		sample_take(r->proc_fd, r->work_fd, &s);
+	else
+		return next;
+	r->pids_out = launcher_counts_pids(r->slot->launcher) && s.pids > l->pids;
+	if (s.cpu_us > r->peak.cpu_us)
+		r->peak.cpu_us = s.cpu_us;
+	if (s.memory_kb > r->peak.memory_kb)
+		r->peak.memory_kb = s.memory_kb;
+	r->memory_out = s.memory_kb > (uint64_t)l->memory_mb << 10;
+	r->cpu_out = cpu_spent(r, s.cpu_us, now, &next);
+	if (r->memory_out || r->cpu_out || r->pids_out)
+		return now;
+	return now + SAMPLE_MS * MS < next ? now + SAMPLE_MS * MS : next;
+}

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The battery in the binary: all of it holds here, and each layer it needs can be missed.
+
+The cases about the sandbox itself are one table in src/attack, run by `selftest`; here it is
+run as its users run it. A case that could not fail would show nothing: every layer is left out
+once, by a build with test hooks, and its cases must fail.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+from conftest import BINARY, SANITIZED
+from probes import as_user, binary_for_all, clean_env, plain_user
+
+GROUPS = {"NS", "FS", "PR", "SY", "RS", "PC", "NW", "XS", "IL", "DG"}
+PENDING = {"NW08", "NW09", "XS05", "XS10"}
+# what cannot be tried on a host like this one, with every layer there
+NOT_HERE = {"PC13"}
+
+pytestmark = pytest.mark.skipif(SANITIZED, reason="a sanitizer takes more than a sandbox gives")
+
+
+def selftest(*args, **env):
+    done = subprocess.run(
+        [BINARY, "selftest", *args],
+        env=clean_env(HOME=os.environ.get("HOME"), **env),
+        capture_output=True,
+        timeout=280,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    done.stdout = done.stdout.decode()
+    done.stderr = done.stderr.decode(errors="replace")
+    return done
+
+
+def failed(answer):
+    return {c["id"]: c["observed"] for c in answer["cases"] if c["status"] == "failed"}
+
+
+def check_answer(answer):
+    """Everything holds, everything was tried, and the sums are right."""
+    assert failed(answer) == {} and answer["ok"], answer["beside"]
+    ids = [c["id"] for c in answer["cases"]]
+    assert len(ids) == len(set(ids)) and {i[:2] for i in ids} == GROUPS
+    assert {c["id"] for c in answer["cases"] if c["status"] == "pending"} == PENDING
+    for c in answer["cases"]:
+        assert c["group"] == c["id"][:2] and c["tried"] and c["expected"] and c["observed"], c
+    assert set(answer["groups"]) == GROUPS
+    for status in ("ok", "failed", "skipped", "pending"):
+        count = sum(c["status"] == status for c in answer["cases"])
+        assert answer["all"][status] == count
+        assert sum(g[status] for g in answer["groups"].values()) == count
+
+
+@pytest.mark.timeout(300)
+def test_the_whole_battery_as_root_or_whoever_runs_this():
+    done = selftest("--json")
+    answer = json.loads(done.stdout)
+    check_answer(answer)
+    assert done.returncode == 0 and "\r" not in done.stderr
+    assert len(answer["cases"]) >= 89
+    skipped = {c["id"] for c in answer["cases"] if c["status"] == "skipped"}
+    if answer["level"] == "full" and os.geteuid() == 0:
+        assert skipped == NOT_HERE
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_the_whole_battery_as_a_plain_user():
+    user, home = plain_user(), tempfile.mkdtemp(prefix="sandbox-home-")
+    os.chown(home, user.pw_uid, user.pw_gid)
+    env = clean_env(PATH="/usr/local/bin:/usr/bin:/bin", HOME=home)
+    try:
+        proc = as_user(
+            user,
+            [binary_for_all(), "selftest", "--junit"],
+            env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        )
+        out, err = proc.communicate(timeout=280)
+    finally:
+        assert os.listdir(home) in ([], [".local"]), "it left something behind"
+        subprocess.run(["rm", "-rf", home], check=True)
+    suites = ElementTree.fromstring(out)
+    assert suites.tag == "testsuites", err
+    assert {s.get("name") for s in suites} == GROUPS | {"all"}
+    failures = [c.get("name") + ": " + c.find("failure").get("message")
+                for c in suites.iter("testcase") if c.find("failure") is not None]  # fmt: skip
+    assert failures == [] and proc.returncode == 0, err
+    for s in suites:
+        cases = s.findall("testcase")
+        assert len(cases) == int(s.get("tests"))
+        assert sum(c.find("skipped") is not None for c in cases) == int(s.get("skipped"))
+    assert sum(int(s.get("tests")) for s in suites) >= 89
+
+
+def test_lines_for_people():
+    done = selftest("--case", "PR07")
+    assert done.returncode == 0
+    first, rest = done.stdout.split("\n", 1)
+    assert first == (
+        "ok       PR07  no_new_privs off; another filter: expected EINVAL; EPERM; "
+        "observed EINVAL; EPERM"
+    )
+    assert "PR      1 ok    0 failed    0 skipped    0 pending  privileges" in rest
+
+
+# A layer that is left out, and cases that must miss it (others may miss it too).
+LEFT_OUT = {
+    "seccomp": {"NS01", "PR07", "SY02", "SY06", "NW10"},
+    "landlock": {"FS01", "PR08", "DG01"},
+    "limits": {"RS04"},
+    "proc": {"NS20", "IL04"},
+    "proc_masks": {"IL04"},
+    "namespace_limits": {"NS06"},
+    "cgroup_namespace": {"NS07", "IL04", "DG01"},
+    "hostname": {"IL06"},
+}
+
+
+@pytest.mark.timeout(200)
+@pytest.mark.skipif(os.geteuid() != 0, reason="a plain user lacks layers of his own accord")
+@pytest.mark.parametrize("step", sorted(LEFT_OUT))
+def test_a_layer_that_is_left_out_is_missed(step):
+    missed = {}
+    for case in sorted(LEFT_OUT[step]):
+        done = selftest("--json", "--case", case, SANDBOX_TEST_FAULT="-" + step)
+        assert done.returncode == 1, (case, done.stdout, done.stderr)
+        missed.update(failed(json.loads(done.stdout)))
+    assert set(missed) == LEFT_OUT[step]
+
+
+def test_the_second_lock_holds_without_the_first():
+    """NS06 with seccomp left out: it is the count that refuses."""
+    done = selftest("--json", "--case", "NS06", SANDBOX_TEST_FAULT="-seccomp")
+    (case,) = json.loads(done.stdout)["cases"]
+    assert case["status"] == "ok" and "ENOSPC" in case["observed"], case
+
+
+def test_a_step_that_fails_leaves_nothing_to_try():
+    done = selftest("--case", "NS02", SANDBOX_TEST_FAULT="seccomp")
+    assert done.returncode == 1 and 'sandbox step "seccomp" failed' in done.stderr
+    done = selftest("--case", "NS02", SANDBOX_TEST_FAULT="-capabilities")  # a later step notices
+    assert done.returncode == 1 and 'sandbox step "identity" failed' in done.stderr
+
+
+def test_what_the_host_must_give():
+    answer = json.loads(selftest("--json", "--case", "NS02").stdout)
+    level = answer["level"]
+    assert answer["level_wanted"] == level
+    done = selftest("--json", "--case", "NS06", "--level", "landlock")
+    (case,) = json.loads(done.stdout)["cases"]
+    assert not case["required"] and done.returncode == 0
+    if level != "full":
+        done = selftest("--json", "--case", "NS02", "--level", "full")
+        assert done.returncode == 1 and not json.loads(done.stdout)["ok"]
+    done = selftest("--min-isolation", "full", "--case", "NS02")
+    assert done.returncode == (0 if level == "full" else 1)
+
+
+def test_a_failure_beyond_the_level_asked_for_is_told_and_forgiven():
+    if json.loads(selftest("--json", "--case", "NS02").stdout)["level"] == "landlock":
+        pytest.skip("there are no namespaces here")
+    with_layer_gone = {"SANDBOX_TEST_FAULT": "-namespace_limits"}
+    done = selftest("--json", "--case", "NS06", **with_layer_gone)
+    assert done.returncode == 1
+    done = selftest("--json", "--case", "NS06", "--level", "landlock", **with_layer_gone)
+    answer = json.loads(done.stdout)
+    assert done.returncode == 0 and answer["ok"] and answer["all"]["not_required"] == 1
+
+
+@pytest.mark.parametrize(
+    "args, said",
+    [
+        (["--case", "XX01"], "--case XX01: there is no such case or group"),
+        (["--level", "high"], "--level high: want full, namespaces, landlock or process"),
+        (["--level"], "--level wants a value"),
+        (["--json=1"], "--json has no value"),
+        (["--memory-mb", "x"], "--memory-mb x"),
+        (["more"], "unknown argument 'more'"),
+    ],
+)
+def test_bad_arguments(args, said):
+    done = selftest(*args)
+    assert done.returncode == 1 and said in done.stderr and done.stdout == ""

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs under tests/helpers/inject.c, and what must hold for each of them.
+
+FAULTS=all tries every call with every error, which takes hours; without it the first, the last and the
+middle one of each kind of call are tried, with one error each, for as long as FAULT_SECONDS says.
+"""
+
+import errno
+import os
+import platform
+import queue
+import re
+import subprocess
+import threading
+import time
+
+import pytest
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BINARY = os.environ.get("SANDBOX_SERVER", os.path.join(TOP, "build/test/sandbox-server"))
+INJECT = os.path.join(os.path.dirname(BINARY), "inject")
+ALL = os.environ.get("FAULTS") == "all"
+SECONDS = float(os.environ.get("FAULT_SECONDS", "60"))
+SLOW = 6 if os.environ.get("TESTS_SLOW") else 1
+ERRORS = ("EPERM", "ENOMEM", "EIO")
+NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
+
+# A program that looks at every layer, and says all of it in one line or nothing.
+PROBE = r"""
+exec 2>/dev/null
+out=
+while read -r key value; do
+	case $key in Cap*|NoNewPrivs:|Seccomp:) out="$out $key$value" ;; esac
+done </proc/self/status
+for n in user mnt pid net ipc uts cgroup; do out="$out $n:$(readlink "/proc/self/ns/$n")"; done
+for f in /x /usr/x /proc/self/comm; do
+	if (: >"$f" && echo x >"$f"); then out="$out $f:written"; else out="$out $f:refused"; fi
+done
+echo kept >output/file
+echo "layers$out end"
+"""
+LAYERS = {
+    **{f"Cap{s}": "0000000000000000" for s in ("Inh", "Prm", "Eff", "Bnd", "Amb")},
+    **{"NoNewPrivs": "1", "Seccomp": "2"},
+    **{"/x": "refused", "/usr/x": "refused", "/proc/self/comm": "refused"},  # the last is Landlock's
+}
+
+
+LAYERS_WITHOUT_PROC = {name: value for name, value in LAYERS.items() if name.startswith("/")}
+
+
+def syscall_names():
+    names = {}
+    for header in ("x86_64-linux-gnu/asm/unistd_64.h", "asm/unistd_64.h"):
+        try:
+            with open(f"/usr/include/{header}", encoding="ascii") as f:
+                names.update((int(m[2]), m[1]) for m in re.finditer(r"__NR_(\w+) (\d+)", f.read()))
+        except OSError:
+            pass
+    return names
+
+
+NAMES = syscall_names()
+# those that a signal can end
+SLEEPERS = {
+    "read", "write", "openat", "openat2", "poll", "epoll_wait", "epoll_pwait", "wait4", "waitid", "recvmsg", "sendmsg",
+    "fcntl", "getrandom", "close", "clone", "clone3", "mount", "connect", "accept4", "dup2", "dup3",
+}  # fmt: skip
+
+
+def layers_of(text):
+    """What the probe saw; None when it did not get that far."""
+    found = re.search(r"^layers (.*) end$", text, re.M)
+    return found and dict(word.split(":", 1) for word in found[1].split())
+
+
+def check_layers(text, where, without=()):
+    """Whoever ran, ran with everything. True: it ran.
+
+    What a host that refuses may lack, and then says so: "proc" a /proc of its own, "landlock".
+    """
+    layers = layers_of(text)
+    if layers is None:
+        assert "layers" not in text, f"{where}: half a line: {text[-300:]}"
+        return False
+    wanted = dict(LAYERS)
+    if "landlock" in without:
+        del wanted["/proc/self/comm"]
+    if "proc" in without and "CapEff" not in layers:
+        assert layers == {**dict.fromkeys(NAMESPACES, ""), **LAYERS_WITHOUT_PROC}, f"{where}: {text}"
+        return True
+    for name, value in wanted.items():
+        assert layers.get(name) == value, f"{where}: {name} is {layers.get(name)}: {text[-300:]}"
+    for name in NAMESPACES:
+        host = os.readlink(f"/proc/self/ns/{name}")
+        assert layers[name].startswith(f"{name}:["), f"{where}: {layers}"
+        assert layers[name] != host, f"{where}: the host's own {name} namespace"
+    return True
+
+
+class Point:
+    """A call of a role: the number'th one, which is a system call of that number."""
+
+    def __init__(self, role, number, nr):
+        self.role, self.number, self.nr = role, number, nr
+        self.name = NAMES.get(nr, str(nr))
+
+    def __repr__(self):
+        return f"{self.role} {self.number} {self.name}"
+
+    def errors(self):
+        return [*ERRORS, *(["EINTR"] if self.name in SLEEPERS else [])]
+
+
+def points_of(lines, roles):
+    """Every call that was logged, in its order, the first process of a role first."""
+    found = {}
+    for line in lines:
+        m = re.match(r"call (\w+) (\d+) (\d+)$", line)
+        if m and re.sub(r"\d+$", "", m[1]) in roles:
+            found.setdefault((m[1], int(m[2])), Point(m[1], int(m[2]), int(m[3])))
+    return list(found.values())
+
+
+def chosen(points):
+    """(point, error): all of them, or those that say most, those first."""
+    if ALL:
+        return [(p, e) for p in points for e in p.errors()]
+    kinds = {}
+    for p in points:
+        kinds.setdefault((re.sub(r"\d+$", "", p.role), p.name), []).append(p)
+    picked = []
+    for turn, place in enumerate((lambda k: 0, lambda k: len(k) - 1, lambda k: len(k) // 2)):
+        for number, k in enumerate(kinds.values()):
+            p, errors = k[place(k)], k[0].errors()
+            if turn == 0 or p not in [q for q, _ in picked]:
+                picked.append((p, errors[(number + turn) % len(errors)]))
+    return picked
+
+
+class Injected:
+    """A command under the injector, which takes orders and says what happened."""
+
+    def __init__(self, command, orders=(), uid=0, env=None):
+        if platform.machine() != "x86_64":
+            pytest.skip("faults are injected on x86-64 only")
+        if os.geteuid() != 0:
+            pytest.skip("the processes of a sandbox are traced by root only")
+        self.said = queue.Queue()
+        self.text = []
+        self.proc = subprocess.Popen(
+            [INJECT, *(["-u", str(uid)] if uid else []), *orders, "--", BINARY, *command],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={"PATH": os.environ["PATH"], **(env or {})}, start_new_session=True,
+        )  # fmt: skip
+        for stream, take in ((self.proc.stdout, self.said.put), (self.proc.stderr, self.text.append)):
+            threading.Thread(target=self._follow, args=(stream, take), daemon=True).start()
+        while True:
+            line = self.next(20 * SLOW)
+            if line.startswith("main "):
+                self.main = int(line.split()[1])
+                break
+
+    @staticmethod
+    def _follow(stream, take):
+        for line in stream:
+            take(line.decode(errors="replace").rstrip("\n"))
+        take(None)
+
+    def next(self, seconds):
+        """The next line that it says; None at its end."""
+        try:
+            return self.said.get(timeout=seconds)
+        except queue.Empty:
+            self.proc.kill()
+            raise AssertionError(f"nothing for {seconds} s; so far:\n{self.output()}") from None
+
+    def lines(self, until=None, seconds=60):
+        """What it says, up to its end or that line."""
+        end, found = time.monotonic() + seconds * SLOW, []
+        while True:
+            line = self.next(max(end - time.monotonic(), 0.01))
+            if line is None or line == until:
+                return found
+            found.append(line)
+
+    def order(self, text):
+        self.proc.stdin.write(f"{text}\n".encode())
+        self.proc.stdin.flush()
+        return self.lines("ready", 20)
+
+    def output(self):
+        return "\n".join(line for line in self.text if line is not None)
+
+    def wait(self):
+        """Its status, when all of its output is here."""
+        status = self.proc.wait(20 * SLOW)
+        end = time.monotonic() + 10
+        while not self.text or self.text[-1] is not None:
+            assert time.monotonic() < end
+            time.sleep(0.005)
+        self.proc.stdin.close()
+        return status
+
+
+def number_of(name):
+    return getattr(errno, name)
