@@ -389,7 +389,7 @@ def test_selftest_knows_that_processes_are_looked_at_and_not_counted():
     try:
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100)
         cases = {c["id"]: c for c in json.loads(done.stdout)["cases"]}
-        assert {c["status"] for c in cases.values()} == {"ok"}, cases
+        assert {i: c["observed"] for i, c in cases.items() if c["status"] != "ok"} == {}
         assert "forks: ended" in cases["RS01"]["observed"]
     finally:
         shutil.rmtree(copy)
