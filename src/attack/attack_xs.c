@@ -309,7 +309,7 @@ static unsigned send_all(void)
 		memcpy(CMSG_DATA(h) + (size_t)i * sizeof(int), &(int){STDOUT_FILENO},
 		       sizeof(int));
 	while (n < 100000 &&
-	       socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) == 0) {
+	       socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0) {
 		while (sendmsg(pair[0], &m, MSG_DONTWAIT) == 1)
 			n += SENT_AT_ONCE;
 		if (errno == ETOOMANYREFS)

@@ -32,6 +32,7 @@ struct abilities {
 	bool wait_killable; /* and a signal does not make it be asked twice */
 	bool poll_memory; /* no cgroup: rlimits, and the launcher looks at the run's /proc
 			   */
+	bool sockets;     /* and at what its sockets hold */
 };
 
 #define CHILD_UID 1000

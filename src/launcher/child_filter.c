@@ -11,6 +11,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "base/sys.h"
@@ -155,18 +156,45 @@ static int child_load_reporting(struct child *c)
 	return c->listener_fd < 0 ? -1 : 0;
 }
 
+#define LOAD(field) \
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define IS(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
+#define REFUSE(num) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (num))
+
 /*
- * What is in a memfd belongs to no process and to no tmpfs of the run's: without a cgroup
- * nobody counts it. Programs know kernels without, and take a file in /dev/shm instead.
+ * Without a cgroup nobody counts what is in a memfd: it belongs to no process and to no
+ * tmpfs of the run's. Programs know kernels without, and take a file in /dev/shm instead.
+ *
+ * What sockets hold is counted by sockets.c. For streams it can tell how much a sender
+ * left that is gone, as long as all have the same room: so there are no others, and
+ * SO_SNDBUF does nothing, with success, as beyond the kernel's own bound. Other families,
+ * and without namespaces all of socket(), are the policies' to refuse and report.
+ *
  * Foreign architectures, whose numbers differ, are killed by the base filter.
  */
-static int child_refuse_memfd(void)
+static int child_refuse_uncounted(const struct child *c)
 {
-	static const struct sock_filter insns[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+	const unsigned make = child_shares(c) ? SYS_socketpair : SYS_socket;
+	const struct sock_filter insns[] = {
+		LOAD(nr),
+		IS(SYS_memfd_create, 16, 0),
+		IS(SYS_setsockopt, 9, 0),
+		IS(SYS_socketpair, 2, 0),
+		IS(make, 1, 0),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		LOAD(args[0]), /* of a new socket */
+		IS(AF_UNIX, 0, 8),
+		LOAD(args[1]),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf), /* SOCK_CLOEXEC and such */
+		IS(SOCK_STREAM, 5, 0),
+		REFUSE(ESOCKTNOSUPPORT),
+		LOAD(args[1]), /* of setsockopt */
+		IS(SOL_SOCKET, 0, 2),
+		LOAD(args[2]),
+		IS(SO_SNDBUF, 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+		REFUSE(0),
+		REFUSE(ENOSYS),
 	};
 
 	return child_load(insns, sizeof(insns) / sizeof(insns[0]), 0);
@@ -174,7 +202,7 @@ static int child_refuse_memfd(void)
 
 int child_seccomp(struct child *c)
 {
-	if (c->abilities.poll_memory && child_refuse_memfd() < 0)
+	if (c->abilities.poll_memory && child_refuse_uncounted(c) < 0)
 		return -1;
 	return c->abilities.notify ? child_load_reporting(c) : child_load_plain(c);
 }

@@ -68,11 +68,9 @@ static rlim_t child_processes(const struct child *c)
 static int child_rlimits(const struct child *c)
 {
 	const struct limits *l = &c->plan.limits;
-	/* who can be counted from outside is stopped from there; this is for the others
-	 */
-	const bool counted = !c->abilities.poll_memory || c->abilities.private_proc ||
-			     child_shares(c);
-	const rlim_t cpu_sec = (l->cpu_ms + 999) / 1000 + (counted ? 2 : 0);
+	/* the launcher counts all of the run and is to be first; this stops a process
+	 * that it does not get to look at */
+	const rlim_t cpu_sec = (l->cpu_ms + 999) / 1000 + 2;
 	const struct {
 		int what;
 		rlim_t value;

@@ -12,6 +12,7 @@
  *	child*.c    the run's own side, up to execve
  *	watch.c     waits for a run's end
  *	look.c      limits that nothing else enforces
+ *	sample.c    what a run uses, sockets.c what its sockets hold
  *	judge.c     how it ended, and what it used
  *	notify.c    answers and counts refused calls
  *	orphan.c    a run whose worker died before it could say what it had cloned
@@ -81,8 +82,9 @@ struct run {
 	struct child_news failed; /* .step >= 0: which step failed */
 	struct rusage rusage;
 	struct disk_use
-		disk_base;       /* what was there before the program: links to a seed */
-	uint64_t disk_look_ns;   /* the next look at what it has written */
+		disk_base;     /* what was there before the program: links to a seed */
+	uint64_t disk_look_ns; /* the next look at what it has written, */
+	uint64_t sockets_look_ns, sockets_kb; /* at its sockets, and what they held */
 	struct sample peak;      /* of what was sampled, where no cgroup counts */
 	struct loop_timer timer; /* deadline, and whatever is sampled before it */
 };
@@ -98,6 +100,7 @@ struct slot {
 	int worker_pid_fd;
 	int worker_fd;
 	int oom_fd;
+	int sockets_fd;       /* tells what a run's sockets hold; -1: nobody asks */
 	const char *seed_dir; /* only the slot that fills the compile cache: where */
 	unsigned failures;    /* builds that failed in a row */
 	bool condemned;       /* to be rebuilt when its run is over */
@@ -177,6 +180,14 @@ static inline bool launcher_counts_pids(const struct launcher *l)
 {
 	return launcher_shares(l) && l->abilities.one_uid &&
 	       l->cgroups.kind == CGROUP_NONE;
+}
+
+/* true: where no cgroup does, what sockets hold is counted by looking: by network
+ * namespace, or by uid. With one uid in one namespace nothing tells whose they are. */
+static inline bool launcher_counts_sockets(const struct launcher *l)
+{
+	return l->abilities.poll_memory && l->abilities.sockets &&
+	       !(launcher_shares(l) && l->abilities.one_uid);
 }
 
 /* --- place.c */

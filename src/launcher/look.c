@@ -3,10 +3,16 @@
  * look.c - limits that nothing else enforces, by looking
  *
  * Runs in: the launcher, while a run goes on: CPU seconds always, and where there is no
- * cgroup or no tmpfs of the run's own what it uses of memory, processes and disk.
+ * cgroup or no tmpfs of the run's own what it uses of memory, processes and disk. Where a
+ * run has a pid namespace but no /proc, its processes are in ours all the same.
  */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
 #include "base/loop.h"
 #include "launcher/launcher.h"
+#include "launcher/sockets.h"
 
 #define MS 1000000ull
 #define CPU_SLACK_US \
@@ -53,9 +59,28 @@ static bool look_disk(struct run *r, uint64_t now, uint64_t *next)
 	return r->disk_out;
 }
 
+/* Every socket is looked at, and a run can have many: at most a tenth of our time. A
+ * failure leaves what was seen last, and the slot is made anew. */
+static uint64_t look_sockets(struct run *r, uint64_t now)
+{
+	struct slot *s = r->slot;
+	const uid_t uid = launcher_shares(s->launcher) ? s->uid : SOCKETS_OF_ALL;
+
+	if (s->sockets_fd < 0 || now < r->sockets_look_ns)
+		return r->sockets_kb;
+	if (sockets_kb(s->sockets_fd, uid, &r->sockets_kb) < 0 && !s->condemned) {
+		log_error("look.sockets", "slot=%u error=\"%s\"", s->n, strerror(errno));
+		s->condemned = true;
+	}
+	r->sockets_look_ns = now + 10 * (loop_now_ns() - now);
+	return r->sockets_kb;
+}
+
 uint64_t run_look(struct run *r, uint64_t now)
 {
 	const struct limits *l = &r->plan.limits;
+	/* without a mount namespace its directory is on a disk */
+	const int tmpfs_fd = launcher_shares(r->slot->launcher) ? -1 : r->work_fd;
 	uint64_t next = r->started_ns + l->wall_ms * MS;
 	struct sample s;
 
@@ -65,12 +90,11 @@ uint64_t run_look(struct run *r, uint64_t now)
 		r->cpu_out = cpu_spent(r, cgroup_cpu_us(&r->slot->cgroup), now, &next);
 		return r->cpu_out ? now : next;
 	}
-	if (launcher_shares(r->slot->launcher))
-		sample_tree(r->slot->launcher->proc_fd, r->pid, &s);
-	else if (r->proc_fd >= 0)
+	if (r->proc_fd >= 0)
 		sample_take(r->proc_fd, r->work_fd, &s);
 	else
-		return next;
+		sample_tree(r->slot->launcher->proc_fd, r->pid, tmpfs_fd, &s);
+	s.memory_kb += look_sockets(r, loop_now_ns());
 	r->pids_out = launcher_counts_pids(r->slot->launcher) && s.pids > l->pids;
 	if (s.cpu_us > r->peak.cpu_us)
 		r->peak.cpu_us = s.cpu_us;

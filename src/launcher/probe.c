@@ -45,6 +45,7 @@ static const struct {
 	{"namespace_limits", EROFS, offsetof(struct abilities, private_proc), LAYER_PROC},
 	/* containers without CAP_SYS_ADMIN: their filter refuses it in every namespace */
 	{"hostname", EPERM, offsetof(struct abilities, hostname), LAYER_UTS_NAMESPACE},
+	{"slot_sockets", 0, offsetof(struct abilities, sockets), LAYER_MEMORY_LIMIT},
 	{"go_cache", 0, offsetof(struct abilities, overlay), LAYER_COUNT},
 	{"slot_seed", 0, offsetof(struct abilities, go_seed), LAYER_COUNT},
 	/* before 5.19 that flag is unknown; then whatever it is, the listener is too much
@@ -325,6 +326,7 @@ void probe_start(struct launcher *l)
 		.notify = true,
 		.wait_killable = true,
 		.poll_memory = l->cgroups.kind == CGROUP_NONE,
+		.sockets = true,
 		.go_seed = l->setup->go_seed_dir[0] &&
 			   stat(l->setup->go_seed_dir, &st) == 0,
 	};

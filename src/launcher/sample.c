@@ -104,10 +104,18 @@ static uint64_t cpu_us(int proc_fd, const char *pid)
 	return ticks * tick_us;
 }
 
+static uint64_t tmpfs_kb(int fd)
+{
+	struct statfs fs;
+
+	if (fd < 0 || fstatfs(fd, &fs) < 0)
+		return 0;
+	return (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize / 1024;
+}
+
 void sample_take(int proc_fd, int work_fd, struct sample *out)
 {
 	uint64_t shared, beside, most = 0;
-	struct statfs fs;
 	struct dirent *d;
 	DIR *dir;
 	int fd;
@@ -129,10 +137,7 @@ void sample_take(int proc_fd, int work_fd, struct sample *out)
 		out->cpu_us += cpu_us(proc_fd, d->d_name);
 	}
 	closedir(dir);
-	if (work_fd >= 0 && fstatfs(work_fd, &fs) == 0)
-		most = larger(most, (uint64_t)(fs.f_blocks - fs.f_bfree) *
-					    (uint64_t)fs.f_bsize / 1024);
-	out->memory_kb += most;
+	out->memory_kb += larger(most, tmpfs_kb(work_fd));
 }
 
 struct tree {
@@ -164,13 +169,13 @@ static void sample_one(int proc_fd, pid_t pid, void *arg)
 		t->out->pids += p.state == 'Z' && p.threads ? p.threads - 1 : p.threads;
 }
 
-void sample_tree(int proc_fd, pid_t init, struct sample *out)
+void sample_tree(int proc_fd, pid_t init, int work_fd, struct sample *out)
 {
 	struct tree t = {init, 0, out};
 
 	memset(out, 0, sizeof(*out));
 	(void)child_each_process(proc_fd, sample_one, &t); /* the next look is soon */
-	out->memory_kb += t.most_shared_kb;
+	out->memory_kb += larger(t.most_shared_kb, tmpfs_kb(work_fd));
 }
 
 #define DEPTH_MOST 128 /* each level holds a descriptor while it is looked at */

@@ -18,8 +18,9 @@ struct sample {
 
 /* proc_fd: the run's own /proc; work_fd: on its tmpfs */
 void sample_take(int proc_fd, int work_fd, struct sample *out);
-/* proc_fd: the host's /proc; everything below init, whose own CPU time counts too */
-void sample_tree(int proc_fd, pid_t init, struct sample *out);
+/* proc_fd: the host's /proc; everything below init, whose own CPU time counts too;
+ * work_fd -1: there is no tmpfs */
+void sample_tree(int proc_fd, pid_t init, int work_fd, struct sample *out);
 
 struct disk_use {
 	uint64_t bytes;

@@ -57,6 +57,8 @@ static void drop_worker(struct slot *s)
 	}
 	s->worker_pid_fd = -1;
 	s->worker = 0;
+	defer_close(&s->sockets_fd);
+	s->sockets_fd = -1;
 }
 
 void slot_unbuild(struct slot *s)
@@ -106,12 +108,14 @@ static void build_failed(struct slot *s, const char *step, int num)
 	loop_timer_at(l->loop, &s->retry, loop_now_ns() + wait_ms * 1000000u);
 }
 
-static void on_built(struct slot *s, const struct worker_answer *a)
+static void on_built(struct slot *s, const struct worker_answer *a, int *fds)
 {
 	if (a->num != 0) {
 		build_failed(s, a->step, a->num);
 		return;
 	}
+	if (s->sockets_fd < 0)
+		s->sockets_fd = take_fd(&fds[0]); /* not when it has only cleaned up */
 	s->state = SLOT_FREE;
 	s->failures = 0;
 	if (s->launcher->probe)
@@ -173,7 +177,7 @@ static int hear_worker(struct slot *s)
 		return r;
 	a.step[sizeof(a.step) - 1] = '\0';
 	if (s->state == SLOT_BUILDING)
-		on_built(s, &a);
+		on_built(s, &a, fds);
 	else if (s->state == SLOT_BUSY && s->run.pid_fd < 0)
 		on_cloned(s, &a, fds, count);
 	for (i = 0; i < count; i++)
@@ -372,7 +376,7 @@ void slot_init(struct slot *s, struct launcher *l, unsigned n)
 	s->n = n;
 	s->uid = l->abilities.one_uid ? getuid() : l->setup->uid_base + n;
 	s->gid = l->abilities.one_uid ? getgid() : l->setup->uid_base + n;
-	s->worker_fd = s->worker_pid_fd = s->oom_fd = -1;
+	s->worker_fd = s->worker_pid_fd = s->oom_fd = s->sockets_fd = -1;
 	s->run.slot = s;
 	s->run.pid_fd = s->run.news_fd = s->run.work_fd = s->run.proc_fd = -1;
 	s->run.place_fd = -1;

@@ -108,15 +108,10 @@ static void look_limits(const struct launcher *l, const struct probe_facts *f,
 		REASON(&r->layer[of_cgroup[i]], "%s", l->cgroups.reason);
 		FIX(&r->layer[of_cgroup[i]], "%s", l->cgroups.fix);
 	}
-	if (l->abilities.private_proc || launcher_shares(l)) {
-		EVIDENCE(memory,
-			 "no cgroup; the run's processes are looked at every 20 ms");
-		EVIDENCE(cpu,
-			 "no cgroup, no quota; CPU seconds are looked at every 20 ms");
-	} else {
-		EVIDENCE(memory, "no cgroup; an rlimit for each process alone");
-		EVIDENCE(cpu, "no cgroup, no quota; CPU seconds for each process alone");
-	}
+	r->counts_sockets = launcher_counts_sockets(l);
+	EVIDENCE(memory, "no cgroup; the run's processes%s are looked at every 20 ms",
+		 r->counts_sockets ? " and sockets" : ", but not its sockets,");
+	EVIDENCE(cpu, "no cgroup, no quota; CPU seconds are looked at every 20 ms");
 }
 
 static void look_rights(const struct launcher *l, const struct canary_seen *s,

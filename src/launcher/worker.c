@@ -24,6 +24,7 @@
 #include "base/fdpass.h"
 #include "base/sys.h"
 #include "launcher/launcher.h"
+#include "launcher/sockets.h"
 
 #define COUNT_MOST (1u << 20) /* processes of one uid */
 #define RUN_NAMESPACES \
@@ -47,13 +48,18 @@ struct streams {
 	int ours[3];
 };
 
-static void answer(const struct worker *w, const char *step, int num)
+static void answer_with(const struct worker *w, const char *step, int num, int fd)
 {
 	struct worker_answer a = {.num = num};
 
 	snprintf(a.step, sizeof(a.step), "%s", step);
-	if (fdpass_send(w->socket_fd, &a, sizeof(a), NULL, 0) < 0)
+	if (fdpass_send(w->socket_fd, &a, sizeof(a), &fd, fd >= 0) < 0)
 		_exit(1); /* the launcher is gone */
+}
+
+static void answer(const struct worker *w, const char *step, int num)
+{
+	answer_with(w, step, num, -1);
 }
 
 static int make_streams(struct streams *s)
@@ -284,7 +290,7 @@ static int settle_shared(struct worker *w, const char **step)
 }
 
 /* 0, or -1 with errno and the step's name */
-static int build(struct worker *w, const char **step)
+static int build(struct worker *w, const char **step, int *out_sockets_fd)
 {
 	const struct slot *s = w->slot;
 	const struct launcher *l = s->launcher;
@@ -300,9 +306,12 @@ static int build(struct worker *w, const char **step)
 		   : template_build(l->setup, &l->abilities, s->seed_dir, step) < 0)
 		return -1;
 	*step = "slot_identity";
-	if (settle(w) < 0)
+	if (settle(w) < 0 || (shares && settle_shared(w, step) < 0))
 		return -1;
-	return shares ? settle_shared(w, step) : 0;
+	*step = "slot_sockets";
+	if (launcher_counts_sockets(l))
+		*out_sockets_fd = sockets_open(shares ? s->uid : SOCKETS_OF_ALL);
+	return launcher_counts_sockets(l) && *out_sockets_fd < 0 ? -1 : 0;
 }
 
 _Noreturn void worker_main(const struct slot *s, int socket_fd)
@@ -316,16 +325,17 @@ _Noreturn void worker_main(const struct slot *s, int socket_fd)
 		.place_fd = -1,
 	};
 	struct worker_order order = {0};
-	int fds[FDPASS_MAX];
+	int fds[FDPASS_MAX], sockets_fd = -1;
 	const char *step;
 	size_t count, i;
 
 	prctl(PR_SET_NAME, "sandbox-worker", 0, 0, 0);
-	if (build(&w, &step) < 0) {
+	if (build(&w, &step, &sockets_fd) < 0) {
 		answer(&w, step, errno);
 		_exit(1);
 	}
-	answer(&w, "", 0);
+	answer_with(&w, "", 0, sockets_fd);
+	defer_close(&sockets_fd);
 	while (fdpass_receive(w.socket_fd, &order, sizeof(order), fds, &count,
 			      FDPASS_WAIT) == 1) {
 		obey(&w, &order, fds);

@@ -19,7 +19,8 @@ struct worker_order {
 	uint32_t into_cgroup; /* 1: a third descriptor says where the run is to be born */
 };
 
-/* worker to launcher; first one for the slot itself, then one for each order */
+/* worker to launcher; first one for the slot itself (fd: what tells of its sockets, if
+ * anybody wants to know), then one for each order */
 struct worker_answer {
 	int32_t num; /* errno, 0: it worked */
 	char step[32];

@@ -50,6 +50,7 @@ struct report {
 	uint32_t level; /* enum isolation_level */
 	uint32_t slots;
 	uint32_t lost; /* 1 + enum layer_id: gone since the start, so the level is none */
+	uint32_t counts_sockets; /* 1: without a cgroup, their memory counts too */
 	uint64_t refused;  /* messages of the server that were not as they must be */
 	char summary[240]; /* below the minimum: the one sentence that says why */
 	struct layer layer[LAYER_COUNT];

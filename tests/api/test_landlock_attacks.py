@@ -237,7 +237,7 @@ import array, os, socket, time
 fds, pairs = array.array("i", [1] * 250), []
 try:
     while True:
-        pairs.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+        pairs.append(socket.socketpair())
         pairs[-1][0].setblocking(False)
         try:
             while True: pairs[-1][0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a run may use up is bounded in every environment: by a cgroup, or by looking."""
+
+import pytest
+
+LIMITS = {"memory_mb": 64, "pids": 32}
+
+PARTS = """
+import os, socket, time
+def part():
+    {part}
+for _ in range(8):
+    if os.fork() == 0:
+        kept = part()
+        time.sleep(30)
+time.sleep(30)
+"""
+
+# 20 MB in each of 8 processes, so no rlimit of one of them is in the way
+PIECES = {
+    "pages": "return b'x' * (20 << 20)",
+    "sockets": """
+    pairs = [socket.socketpair() for _ in range(100)]
+    for one, _ in pairs: fill(one)
+    return pairs
+def fill(one):
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+    one.setblocking(False)
+    try:
+        while True: one.send(SIZE)
+    except BlockingIOError: pass
+SIZE = b"x" * 65536
+""",
+}
+# what was sent stays when its sender goes; a small message weighs more than is in it
+PIECES["closed sockets"] = PIECES["sockets"].replace("return pairs", "return [b for _, b in pairs]")
+PIECES["small messages"] = PIECES["closed sockets"].replace("* 65536", "")
+
+
+def counts(there, what):
+    """Where runs have one uid and no network of their own, nobody can tell whose they are."""
+    memory = there.get("/isolation").json["layers"]["memory_limit"]
+    if what == "pages" or memory["active"]:
+        return True
+    assert ("and sockets" in memory["evidence"]) != ("not its sockets" in memory["evidence"])
+    return "and sockets" in memory["evidence"]
+
+
+@pytest.mark.parametrize("what", PIECES)
+def test_memory_of_all_processes_together_is_bounded(there, place, what):
+    one_uid = place.owner == 1000 and place.level == "landlock"
+    assert counts(there, what) == (what == "pages" or not one_uid)
+    if not counts(there, what):
+        return
+    code = PARTS.format(part=PIECES[what])
+    r = there.execute(code, limits=LIMITS, timeout_seconds=20)
+    assert r["meta"]["verdict"] == "out_of_memory", r
+    assert there.execute("print(6*7)")["stdout"] == "42\n"
+
+
+def test_memory_of_one_process_is_bounded(there):
+    code = "a = []\nfor _ in range(512): a.append(b'x' * (1 << 20))\nprint('had it all')"
+    r = there.execute(code, limits=LIMITS)
+    assert "had it all" not in r["stdout"]
+    assert r["exit_code"] != 0
+    assert there.execute("print(6*7)")["stdout"] == "42\n"
+
+
+def test_processor_time_of_all_processes_together_is_bounded(there):
+    code = "import os\nos.fork(); os.fork()\nwhile True: pass"
+    r = there.execute(code, limits={"cpu_seconds": 1}, timeout_seconds=20)
+    assert r["meta"]["verdict"] == "cpu_timeout", r
+    assert r["meta"]["usage"]["cpu_ms"] < 3000
+
+
+def test_what_a_program_does_with_sockets_works(there):
+    """Streams do, and asking for more room is no error."""
+    code = """
+import socket
+a, b = socket.socketpair()
+a.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+a.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+a.sendall(b"hello")
+print(b.recv(9).decode())
+"""
+    assert there.execute(code)["stdout"] == "hello\n"
