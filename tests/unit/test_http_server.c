@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * test_http_server.c - accepting when there are no descriptors left
+ * test_http_server.c - accepting many, and without descriptors; what the library prints
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
+
+#include <mongoose.h>
 
 #include "http_fixture.h"
 #include "tap.h"
@@ -62,5 +65,41 @@ TEST(running_out_of_descriptors_does_not_spin)
 	CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
 	turn(500);
 	CHECK(server->conn_count == CLIENTS);
+	close_server();
+}
+
+static unsigned turns;
+
+static void count_turn(void *arg)
+{
+	(void)arg;
+	turns++;
+}
+
+/* a turn costs as much as there are connections: one accept a turn would be quadratic */
+TEST(all_who_wait_are_accepted_in_one_turn)
+{
+	open_server();
+	connect_clients();
+	loop_before_wait(loop, count_turn, NULL);
+	turn(50);
+	CHECK(server->conn_count == CLIENTS);
+	CHECK(turns < CLIENTS / 2);
+	close_server();
+}
+
+/* the library prints bytes of requests, at any level of its log, to stdout */
+TEST(nothing_the_library_prints_comes_out)
+{
+	int saved = dup(STDOUT_FILENO), pair[2];
+	char text[64];
+
+	CHECK(saved >= 0 && pipe2(pair, O_CLOEXEC | O_NONBLOCK) == 0);
+	open_server();
+	CHECK(fflush(stdout) == 0 && dup2(pair[1], STDOUT_FILENO) == STDOUT_FILENO);
+	mg_hexdump("bytes of a request", 18);
+	mg_log("a line");
+	CHECK(fflush(stdout) == 0 && dup2(saved, STDOUT_FILENO) == STDOUT_FILENO);
+	CHECK(read(pair[0], text, sizeof(text)) < 0);
 	close_server();
 }
