@@ -219,22 +219,12 @@ static void look(const struct launcher *l, const struct probe_facts *f, struct r
 	}
 }
 
-/* in a chroot the kernel refuses user namespaces to everybody, root included */
-static bool in_chroot(void)
-{
-	struct statx root;
-
-	return statx(AT_FDCWD, "/", 0, STATX_BASIC_STATS, &root) == 0 &&
-	       (root.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) &&
-	       !(root.stx_attributes & STATX_ATTR_MOUNT_ROOT);
-}
-
 static void no_user_namespace(const struct probe_facts *f, struct report *r)
 {
 	struct layer *out = &r->layer[LAYER_USER_NAMESPACE];
 
 	EVIDENCE(out, "making one: %s", verdicts_word(f->fatal_num));
-	if (in_chroot()) {
+	if (verdicts_in_chroot()) {
 		REASON(out, "user namespaces refused: running in a chroot");
 		FIX(out, "start it outside the chroot, or in a container");
 	} else if (f->fatal_num == ENOSPC) {
@@ -289,9 +279,52 @@ static uint32_t level_of(struct report *r)
 	return LEVEL_FULL;
 }
 
+/* what else must work before a run is tried at all */
+static const struct {
+	const char *step;
+	enum layer_id layer;
+	const char *reason, *fix;
+	bool with_errno;
+} preparations[] = {
+	{"slot_identity", LAYER_IDENTITY,
+	 "started as root without the right to become another user: code never runs as "
+	 "root",
+	 "start as another user, or with CAP_SETUID and CAP_SETGID", false},
+	{"run_directory", LAYER_ROOT,
+	 "no directory for runs: neither the state directory, TMPDIR nor /tmp can be "
+	 "written and executed from",
+	 "mount a writable volume without noexec, and name it in SANDBOX_STATE_DIR",
+	 false},
+	{"slot_runtime", LAYER_ROOT, "a runtime cannot be executed by the uid of runs",
+	 "install it where every user may read and execute it", true},
+	{"landlock", LAYER_LANDLOCK,
+	 "this kernel has no Landlock, or it is not in the lsm= list",
+	 "boot with landlock in lsm=", false},
+	{"host_proc", LAYER_PROC, "/proc is not mounted", "mount -t proc proc /proc",
+	 false},
+};
+
+/* the layer that the step which failed is for; LAYER_COUNT: it is for all of them */
+static enum layer_id explain(const struct probe_facts *f, struct report *r)
+{
+	for (size_t i = 0; i < sizeof(preparations) / sizeof(preparations[0]); i++) {
+		struct layer *out = &r->layer[preparations[i].layer];
+
+		if (strcmp(f->fatal_step, preparations[i].step) != 0)
+			continue;
+		REASON(out, "%s%s%s", preparations[i].reason,
+		       preparations[i].with_errno ? ": " : "",
+		       preparations[i].with_errno ? strerror(f->fatal_num) : "");
+		FIX(out, "%s", preparations[i].fix);
+		return preparations[i].layer;
+	}
+	return LAYER_COUNT;
+}
+
 void verdicts_report(const struct launcher *l, const struct probe_facts *f,
 		     struct report *out)
 {
+	enum layer_id which = LAYER_USER_NAMESPACE;
 	unsigned i;
 
 	memset(out, 0, sizeof(*out));
@@ -306,49 +339,17 @@ void verdicts_report(const struct launcher *l, const struct probe_facts *f,
 	}
 	out->level = LEVEL_NONE;
 	/* root gets further than that in a chroot, but not far enough */
-	if (!launcher_shares(l) && (in_chroot() || strcmp(f->fatal_step, "clone") == 0 ||
-				    strcmp(f->fatal_step, "user_namespace") == 0)) {
+	if (!launcher_shares(l) &&
+	    (verdicts_in_chroot() || strcmp(f->fatal_step, "clone") == 0 ||
+	     strcmp(f->fatal_step, "user_namespace") == 0))
 		no_user_namespace(f, out);
+	else
+		which = explain(f, out);
+	if (which < LAYER_COUNT)
 		verdicts_say(out->summary, sizeof(out->summary), "%s",
-			     out->layer[LAYER_USER_NAMESPACE].reason);
-	} else if (strcmp(f->fatal_step, "slot_identity") == 0) {
-		REASON(&out->layer[LAYER_IDENTITY],
-		       "started as root without the right to become another user: code "
-		       "never runs as root");
-		FIX(&out->layer[LAYER_IDENTITY],
-		    "start as another user, or with CAP_SETUID and CAP_SETGID");
-		verdicts_say(out->summary, sizeof(out->summary), "%s",
-			     out->layer[LAYER_IDENTITY].reason);
-	} else if (strcmp(f->fatal_step, "run_directory") == 0) {
-		REASON(&out->layer[LAYER_ROOT],
-		       "no directory for runs: neither the state directory, TMPDIR nor "
-		       "/tmp can be written and executed from");
-		FIX(&out->layer[LAYER_ROOT],
-		    "mount a writable volume without noexec, and name it in "
-		    "SANDBOX_STATE_DIR");
-		verdicts_say(out->summary, sizeof(out->summary), "%s",
-			     out->layer[LAYER_ROOT].reason);
-	} else if (strcmp(f->fatal_step, "slot_runtime") == 0) {
-		REASON(&out->layer[LAYER_ROOT],
-		       "a runtime cannot be executed by the uid of runs: %s",
-		       strerror(f->fatal_num));
-		FIX(&out->layer[LAYER_ROOT],
-		    "install it where every user may read and execute it");
-		verdicts_say(out->summary, sizeof(out->summary), "%s",
-			     out->layer[LAYER_ROOT].reason);
-	} else if (strcmp(f->fatal_step, "landlock") == 0) {
-		REASON(&out->layer[LAYER_LANDLOCK],
-		       "this kernel has no Landlock, or it is not in the lsm= list");
-		FIX(&out->layer[LAYER_LANDLOCK], "boot with landlock in lsm=");
-		verdicts_say(out->summary, sizeof(out->summary), "%s",
-			     out->layer[LAYER_LANDLOCK].reason);
-	} else if (strcmp(f->fatal_step, "host_proc") == 0) {
-		REASON(&out->layer[LAYER_PROC], "/proc is not mounted");
-		FIX(&out->layer[LAYER_PROC], "mount -t proc proc /proc");
-		verdicts_say(out->summary, sizeof(out->summary), "/proc is not mounted");
-	} else {
+			     out->layer[which].reason);
+	else
 		verdicts_say(out->summary, sizeof(out->summary),
 			     "sandbox step \"%s\" failed: %s", f->fatal_step,
 			     strerror(f->fatal_num));
-	}
 }

@@ -37,6 +37,9 @@ void verdicts_say(char *out, size_t room, const char *fmt, ...)
 #define REASON(layer, ...) \
 	verdicts_say((layer)->reason, sizeof((layer)->reason), __VA_ARGS__)
 #define FIX(layer, ...) verdicts_say((layer)->fix, sizeof((layer)->fix), __VA_ARGS__)
+/* there the kernel refuses user namespaces to everybody, root included. A chroot onto a
+ * mount point is noticed by somebody outside it: where /proc shows one */
+bool verdicts_in_chroot(void);
 const char *verdicts_word(int num); /* "EPERM"; 0: "allowed" */
 void verdicts_shared(const struct launcher *l, const struct probe_facts *f,
 		     struct report *r);
