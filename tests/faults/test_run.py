@@ -147,7 +147,8 @@ def servers():
         return running[0], running[0].at_rest()
 
     yield one_more
-    running.pop().stop()
+    for target in running:
+        target.stop()
 
 
 @pytest.mark.timeout(0 if ALL else 120 * SLOW)
