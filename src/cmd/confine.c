@@ -8,8 +8,11 @@
  * of its own, no other program, nobody else's memory. What it may still call is
  * policy/server.json.
  */
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stddef.h>
+#include <unistd.h>
 
 #include "base/defer.h"
 #include "base/sys.h"
@@ -47,6 +50,25 @@ static int confine_files(int stored_fd)
 	return sys_landlock_restrict_self(rules_fd, 0);
 }
 
+/* A policy file cannot name a process: signals, as far as it allows them, are for
+ * ourselves alone. */
+static int confine_signals(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, args[0])),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)getpid(), 1, 0),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]),
+				     .filter = code};
+
+	return sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
 static int confine_calls(const struct setup_filter *calls)
 {
 	struct sock_fprog program = {
@@ -65,11 +87,14 @@ int confine_server(int stored_fd, const struct setup_filter *calls)
 	 * would be left of the filter. The same server is confined in every other build.
 	 */
 	(void)confine_files;
+	(void)confine_signals;
 	(void)confine_calls;
 	(void)stored_fd;
 	(void)calls;
 	return 0;
 #else
-	return confine_files(stored_fd) < 0 ? -1 : confine_calls(calls);
+	if (confine_files(stored_fd) < 0 || confine_signals() < 0)
+		return -1;
+	return confine_calls(calls); /* the last: it allows no other filter */
 #endif
 }

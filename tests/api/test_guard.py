@@ -160,6 +160,8 @@ def test_no_other_process_can_be_read_traced_or_signalled(inside, who):
         ("kill", [pid, 9]),
         ("tkill", [pid, 9]),
         ("tgkill", [pid, pid, 9]),
+        ("tkill", [pid, 6]),
+        *([("tgkill", [pid, pid, 6])] if who != "itself" else []),  # SIGABRT
         ("rt_sigqueueinfo", [pid, 9, "\0" * 128]),
         ("prlimit64", [pid, 7, 0, "\0" * 16]),
         ("fcntl", [1, 8, pid]),  # F_SETOWN: its signals would go there
@@ -235,7 +237,7 @@ def test_the_kernel_says_that_it_has_no_rights(inside):
         if kind != "Bnd" or inside.user.pw_uid == 0:
             assert s[f"Cap{kind}"] == "0" * 16, kind
     outer = int(status_of("self")["Seccomp_filters"])  # a container's
-    assert (s["NoNewPrivs"], s["Seccomp"], s["Seccomp_filters"]) == ("1", "2", str(outer + 1))
+    assert (s["NoNewPrivs"], s["Seccomp"], s["Seccomp_filters"]) == ("1", "2", str(outer + 2))
     uid = 599999 if inside.user.pw_uid == 0 else inside.user.pw_uid
     assert set(s["Uid"].split()) == set(s["Gid"].split()) | {str(uid)}
     assert s["Groups"] == ""
@@ -300,6 +302,19 @@ def test_its_descriptors_are_known_ones(inside):
         with open(f"/proc/{inside.server}/fdinfo/{fd}", encoding="ascii") as f:
             flags = int(re.search(r"flags:\s*(\d+)", f.read()).group(1), 8)
         assert int(fd) <= 2 or flags & os.O_CLOEXEC, (fd, what)
+
+
+def test_an_abort_ends_it_as_one_and_everything_with_it(inside):
+    s = Started(inside.user)
+    parts = [s.proc.pid, s.launcher, s.server]
+    try:
+        with pytest.raises((ConnectionError, http.client.HTTPException)):
+            s.call("abort")
+        assert s.proc.wait(20) == 1
+        assert b"server.died signal=6\n" in s.proc.stderr.read()
+        wait_for(lambda: not any(os.path.exists(f"/proc/{p}/exe") for p in parts))
+    finally:
+        s.stop()
 
 
 # ---- and what it can tell the launcher

@@ -72,6 +72,9 @@ TEST(a_confined_server_starts_no_program_and_reaches_nobody)
 	CHECK(confine(-1) == 0);
 	CHECK(fails_with(execve("/bin/true", argv, argv + 1), EPERM));
 	CHECK(fails_with(kill(getppid(), 0), EPERM));
+	/* abort() needs this one for itself */
+	CHECK(fails_with(tgkill(getppid(), getppid(), SIGABRT), EPERM));
+	CHECK(fails_with(tgkill(getpid(), gettid(), SIGTERM), EPERM));
 	CHECK(fails_with(unshare(CLONE_NEWUSER), EPERM));
 }
 
