@@ -149,8 +149,8 @@ int cgroup_tree_remove(int parent_fd, const char *name, uint64_t deadline_ns)
 			break;
 		nanosleep(&pause, NULL);
 	}
-	errno = EBUSY;
-	return -1;
+	/* errno: EBUSY, or that it cannot be written any more: no matter of time */
+	return unlinkat(parent_fd, name, AT_REMOVEDIR);
 }
 
 struct sweep {

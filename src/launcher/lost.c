@@ -37,6 +37,7 @@ static const struct {
 	int num; /* 0: any */
 	enum layer_id layer;
 } layer_steps[] = {
+	{"clone", ENODEV, LAYER_MEMORY_LIMIT}, /* the cgroup that it is to be born in */
 	{"clone", 0, LAYER_USER_NAMESPACE},
 	{"cgroup", 0, LAYER_MEMORY_LIMIT},
 	{"cgroup_namespace", ENOSPC, LAYER_CGROUP_NAMESPACE},
@@ -66,6 +67,11 @@ static bool is_transient(int num)
 	       num == EINTR || num == EBUSY || num == ECHILD;
 }
 
+static bool is_namespace(enum layer_id layer)
+{
+	return layer >= LAYER_USER_NAMESPACE && layer < LAYER_USER_NAMESPACE + NS_COUNT;
+}
+
 /* which of those that are made together has no room; the first when none says so */
 static enum layer_id full_namespace(const struct launcher *l, enum layer_id otherwise)
 {
@@ -90,11 +96,14 @@ int lost_layer_of(const struct launcher *l, const char *step, int num)
 		const char *name = layer_steps[i].step;
 		const bool prefix = name[strlen(name) - 1] == '_';
 
-		if (prefix ? strncmp(step, name, strlen(name)) != 0
-			   : strcmp(step, name) != 0)
-			continue;
-		if (is_transient(num) ||
+		if ((prefix ? strncmp(step, name, strlen(name)) != 0
+			    : strcmp(step, name) != 0) ||
 		    (layer_steps[i].num && layer_steps[i].num != num))
+			continue;
+		if (is_transient(num))
+			return -1;
+		/* where runs share the host's namespaces, none was asked for */
+		if (launcher_shares(l) && is_namespace(layer_steps[i].layer))
 			return -1;
 		if (num == ENOSPC)
 			return (int)full_namespace(l, layer_steps[i].layer);

@@ -278,6 +278,46 @@ def test_the_cgroup_is_gone_and_the_launcher_too(away):
     back(s, "memory_limit", *BUSY, level=away.level)
 
 
+class InMounts(Server):
+    """A server in a mount namespace of its own."""
+
+    def command_line(self, args, env):
+        return ["unshare", "-m", *super().command_line(args, env)]
+
+    def mount(self, *words, check=True):
+        subprocess.run(["nsenter", "-m", "-t", str(self.pid), *words], check=check)
+
+
+def test_the_cgroup_cannot_be_written_any_more():
+    """What slots have open stays in force; none is made that could not be limited."""
+    s = InMounts({}, (), "shell")
+    level = s.execute("echo ran")["meta"]["isolation"]
+    if "memory_limit" in s.get("/health").json["isolation"]["missing"]:
+        s.stop()
+        pytest.skip("there is no cgroup to be taken away")
+    away = Away(s)
+    try:
+        for top in away.dirs:
+            s.mount("mount", "--bind", top, top)
+            s.mount("mount", "-o", "remount,bind,ro", top)
+        hungry = "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo had it all"
+        r = s.execute(hungry, limits={"memory_mb": 32})
+        assert (r["meta"]["verdict"], r["meta"]["isolation"]) == ("out_of_memory", level), r
+        for pid in away.workers():
+            os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: s.get("/readyz").status == 503)
+        refused(s, "memory_limit")
+        assert "Read-only file system" in s.get("/isolation").json["lost"]["reason"]
+        stays_refused(s, 1)
+        for top in away.dirs:
+            s.mount("umount", top)
+        back(s, "memory_limit", level=level)
+    finally:
+        for top in away.dirs:
+            s.mount("umount", "-q", top, check=False)  # when it failed before it was
+        s.stop()
+
+
 def test_what_is_asked_while_slots_cannot_be_made_does_not_wait(away):
     s = away.server
     launcher = launcher_pid(s)
