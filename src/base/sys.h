@@ -227,6 +227,24 @@ static inline int sys_reap(pid_t pid, int *out_status, struct rusage *out_usage)
 	return -1;
 }
 
+/*
+ * Process 1 of a container, or a subreaper, is given children that others started: takes
+ * away those that have ended. One of ours that has ended is left to whoever waits for it,
+ * and may hide others: to be called again when it is reaped. 0: no such process
+ */
+static inline void sys_reap_adopted(pid_t one_of_ours, pid_t other_of_ours)
+{
+	for (;;) {
+		siginfo_t ended = {.si_pid = 0};
+
+		if (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+		    ended.si_pid == 0 || ended.si_pid == one_of_ours ||
+		    ended.si_pid == other_of_ours)
+			return;
+		(void)sys_reap(ended.si_pid, NULL, NULL);
+	}
+}
+
 /* the interface version, -1 when this kernel has no Landlock or it is switched off */
 static inline int sys_landlock_abi(void)
 {

@@ -76,6 +76,13 @@ static void on_restart(void *arg)
 	}
 }
 
+/* as process 1 of a container we are given what a dead launcher leaves */
+static void reap_adopted(const struct supervisor *s)
+{
+	sys_reap_adopted(s->launcher.pid_fd >= 0 ? s->launcher.pid : 0,
+			 s->server_pid_fd >= 0 ? s->server : 0);
+}
+
 static void on_launcher_dead(void *arg, uint32_t events)
 {
 	struct supervisor *s = arg;
@@ -87,6 +94,7 @@ static void on_launcher_dead(void *arg, uint32_t events)
 	loop_remove(s->loop, s->launcher.pid_fd);
 	waitpid(s->launcher.pid, &status, 0);
 	close(take_fd(&s->launcher.pid_fd));
+	reap_adopted(s);
 	if (s->server_pid_fd < 0)
 		return; /* we are on our way out */
 	if (loop_now_ns() - s->launched_ns > STEADY_NS)
@@ -127,7 +135,9 @@ static void on_signal(void *arg, int signo)
 {
 	struct supervisor *s = arg;
 
-	if (s->server_pid_fd >= 0)
+	if (signo == SIGCHLD)
+		reap_adopted(s);
+	else if (s->server_pid_fd >= 0)
 		sys_pidfd_send_signal(s->server_pid_fd,
 				      signo == SIGINT ? SIGTERM : signo);
 }
@@ -178,6 +188,7 @@ static int take_signals(struct supervisor *s, struct err *e)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGCHLD);
 	if (!s->loop || loop_signals(s->loop, &signals, on_signal, s) < 0)
 		return err_errno(e, "make the loop");
 	return 0;
