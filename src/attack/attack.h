@@ -9,6 +9,8 @@
  *	battery.c     runs the table from outside, case by case
  *	runs.c        programs of cases: started, waited for, read
  *	invariants.c  what must hold after every case
+ *	leftovers.c   what is left of a run, counted
+ *	kernel_log.c  what the kernel said meanwhile
  *	commands.c    our own binary started again, in surroundings that refuse something
  *	print.c       lines for people, JSON, JUnit
  *

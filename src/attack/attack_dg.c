@@ -16,11 +16,13 @@
 #include <unistd.h>
 
 #include "attack/battery.h"
+#include "base/caps.h"
 #include "base/defer.h"
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/sys.h"
 #include "config/embedded.h"
+#include "config/settings.h"
 
 /* ---- DG01: what is reported, and what a program finds ---- */
 
@@ -104,6 +106,43 @@ static void compare(struct battery *b, struct tries *t, enum layer_id layer, boo
 	       seen ? "active" : "missing");
 }
 
+/* "user:[123]" of a process; "": it cannot be looked at */
+static const char *namespace_of(pid_t pid, const char *name, char room[64])
+{
+	char path[40];
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
+	len = readlink(path, room, 63);
+	room[len > 0 ? len : 0] = '\0';
+	return room;
+}
+
+/* Is it another one than ours? Where it is given up half-way, the launcher keeps one of
+ * its own, which all runs then share. */
+static void compare_namespaces(struct battery *b, struct tries *t, const char *out)
+{
+	char ours[64], launchers[64], room[64];
+	unsigned i;
+
+	for (i = 0; i < NAMESPACES; i++) {
+		const enum layer_id layer = namespaces[i].layer;
+		const char *name = namespaces[i].name;
+		const bool apart = strcmp(found(out, layer, room),
+					  namespace_of(getpid(), name, ours)) != 0;
+
+		if (!room[0])
+			untested(t, "%s: no /proc to see it by", name);
+		else if (*namespace_of(b->launcher, name, launchers))
+			compare(b, t, layer, apart && strcmp(room, launchers) != 0);
+		else if (apart && !b->report->layer[layer].active)
+			untested(t, "%s: only root may see whether it is the launcher's",
+				 name);
+		else
+			compare(b, t, layer, apart);
+	}
+}
+
 static void dg01_outside(struct battery *b, struct tries *t)
 {
 	static const enum layer_id plain[] = {
@@ -112,9 +151,8 @@ static void dg01_outside(struct battery *b, struct tries *t)
 	struct attack_run r = {
 		.attack = "DG01",
 		.words = {tries_shared(t) && battery_one_uid(b) ? "sampled" : "counted"}};
-	char path[40], host[64], room[64];
+	char room[64];
 	unsigned i;
-	ssize_t len;
 
 	run_whole(b, &r);
 	if (!run_tell(&r, t)) {
@@ -131,15 +169,7 @@ static void dg01_outside(struct battery *b, struct tries *t)
 		else
 			compare(b, t, plain[i], found(r.out, plain[i], room)[0] == '1');
 	}
-	for (i = 0; i < NAMESPACES; i++) {
-		snprintf(path, sizeof(path), "/proc/self/ns/%s", namespaces[i].name);
-		len = readlink(path, host, sizeof(host) - 1);
-		host[len > 0 ? len : 0] = '\0';
-		if (*found(r.out, namespaces[i].layer, room))
-			compare(b, t, namespaces[i].layer, strcmp(room, host) != 0);
-		else
-			untested(t, "%s: no /proc to see it by", namespaces[i].name);
-	}
+	compare_namespaces(b, t, r.out);
 	observe(t, "%u layers are as reported", t->count);
 	run_done(&r);
 }
@@ -181,6 +211,13 @@ static void dg06_outside(struct battery *b, struct tries *t)
 	observe(t, "noticed by what does not work");
 }
 
+/* as in a user namespace with one uid: nobody is left to run code as */
+static bool is_only_root(const struct battery *b)
+{
+	return !b->settings->uid_base || !caps_have("cap_setuid") ||
+	       !caps_have("cap_setgid");
+}
+
 static void dg08_outside(struct battery *b, struct tries *t)
 {
 	static const char *const check[] = {
@@ -191,8 +228,14 @@ static void dg08_outside(struct battery *b, struct tries *t)
 	const enum refusal all = (enum refusal)(REFUSE_NAMESPACES | REFUSE_LANDLOCK);
 	struct binary_said said;
 
-	(void)b;
 	binary_run(all, check, NULL, &said);
+	if (getuid() == 0 && is_only_root(b)) {
+		expect(t,
+		       said.status == 1 && strstr(said.text, "code never runs as root"),
+		       "check gives %d: %.200s", said.status, said.text);
+		observe(t, "refused even then: root here can become nobody else");
+		return;
+	}
 	if (strstr(said.text, "cannot be executed by")) {
 		skip(t, "a runtime here cannot be executed by the uid of runs");
 		return;

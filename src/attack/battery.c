@@ -123,6 +123,20 @@ static void tell(const struct tries *t, struct case_result *out)
 			 t->untested[0] ? ")" : "");
 }
 
+/* Nobody replaces it: what comes after its death fails by name, and is not tried. A case
+ * that found it alive has ended; it died in the next, or before it. */
+static bool is_over(struct battery *b, const struct attack *a, struct case_result *out)
+{
+	if (!launcher_lives(b) && !b->died_in)
+		b->died_in = a->id;
+	if (!b->died_in)
+		return false;
+	out->status = ATTACK_FAILED;
+	snprintf(out->observed, sizeof(out->observed),
+		 "not tried: the launcher died in or before %s", b->died_in);
+	return true;
+}
+
 static void one_case(struct battery *b, const struct attack *a, struct case_result *out)
 {
 	const uint64_t begin = now_ms();
@@ -140,14 +154,14 @@ static void one_case(struct battery *b, const struct attack *a, struct case_resu
 		snprintf(out->observed, sizeof(out->observed),
 			 "only from level %s up: this host gives %s",
 			 report_level_name(a->from), report_level_name(t->level));
-	} else {
+	} else if (!is_over(b, a, out)) {
 		b->control = (struct attack_run){.attack = "control"};
 		if (a->outside)
 			a->outside(b, t);
 		else
 			plain_case(b, a, t);
 		judge_control(b, t);
-		invariants_after(b, t);
+		invariants_after(b, a, t);
 		tell(t, out);
 	}
 	out->ms = (unsigned)(now_ms() - begin);
@@ -184,6 +198,13 @@ int battery_run(struct battery *b, struct err *e)
 	b->control = (struct attack_run){.attack = NULL};
 	/* that they do not run any more was told by the cases */
 	(void)invariants_baseline(b, NULL);
+	if (!b->stopped && b->count && !launcher_lives(b) && !b->died_in) {
+		struct case_result *last = &b->results[b->count - 1];
+
+		last->status = ATTACK_FAILED;
+		snprintf(last->observed, sizeof(last->observed),
+			 "the launcher died after it");
+	}
 	return 0;
 }
 

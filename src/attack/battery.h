@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "config/mode.h"
 #include "job/job.h"
+#include "wire/setup.h"
 
 struct loop;
 struct settings;
@@ -46,9 +47,21 @@ struct attack_run {
 	uint64_t started_ms, over_ms;
 };
 
+enum holding {
+	HOLD_PROCESSES, /* below us: the launcher and its workers */
+	HOLD_MOUNTS,    /* in our own mount namespace */
+	HOLD_LAUNCHER_MOUNTS,
+	HOLD_CGROUPS,
+	HOLD_RUN_DIRS,  /* of runs without a mount namespace */
+	HOLD_DEAD_DIRS, /* of launchers without one that are gone */
+	HOLD_FDS,
+	HOLD_LAUNCHER_FDS,
+	HOLD_KINDS
+};
+
 /* what is there when nothing runs */
 struct holdings {
-	unsigned processes, mounts, cgroups, own_fds, launcher_fds;
+	int count[HOLD_KINDS]; /* -1: it cannot be looked at here */
 	uint64_t own_kb, launcher_kb;
 };
 
@@ -70,7 +83,10 @@ struct battery {
 	unsigned self_row, missing_row;
 	const struct report *report;
 	pid_t launcher;
+	int launcher_fd;                        /* its pidfd: readable when it is dead */
 	const char *cgroups[INVARIANT_CGROUPS]; /* directories of ours; NULL-terminated */
+	char (*run_dirs)
+		[SETUP_PATH];     /* SETUP_RUN_DIRS, where runs may have directories */
 	const char *const *steps; /* of a run's set-up, by name; NULL-terminated */
 	uint32_t level_wanted;    /* what must hold */
 	const char *only;         /* NULL: every case; ids and groups */
@@ -85,14 +101,16 @@ struct battery {
 	struct attack_run *runs[8]; /* under way */
 	struct attack_run control;  /* beside the case */
 	bool stopped;               /* by a signal */
+	const char *died_in; /* the case in which the launcher was found dead; or NULL */
 	struct holdings before;
-	int alarms_before; /* faults that the kernel's log tells of; -1: not readable */
+	bool log_read;      /* the kernel's log can be; */
+	char log_mark[256]; /* its end when we last looked */
 	uint64_t *control_ms;
 	unsigned controls;
 	uint64_t baseline_ms;
 	char canary[33]; /* a secret outside: in a file and in our environment */
 	char canary_file[512];
-	char not_checked[256]; /* of the invariants, here */
+	char not_checked[512]; /* of the invariants, here */
 	struct case_result *results;
 	unsigned count;
 };
@@ -111,6 +129,8 @@ void battery_on_failed(void *arg, uint64_t who, const struct err *e);
 bool battery_knows(const char *list);
 
 /* ---- runs.c: for the sides outside ---- */
+
+bool launcher_lives(const struct battery *b);
 
 void run_start(struct battery *b, struct attack_run *r);
 void run_wait(struct battery *b, struct attack_run *r);
@@ -138,7 +158,7 @@ unsigned battery_slack_ms(const struct battery *b);
 /* ---- invariants.c ---- */
 int invariants_baseline(struct battery *b, struct err *e);
 int invariants_begin(struct battery *b, struct err *e);
-void invariants_after(struct battery *b, struct tries *t);
+void invariants_after(struct battery *b, const struct attack *a, struct tries *t);
 void invariants_end(struct battery *b);
 /* G5: what a run gave back holds no secret */
 void invariants_secret(struct battery *b, const struct attack_run *r, struct tries *t);
@@ -150,6 +170,18 @@ unsigned count_descendants(void);
 unsigned find_descendants(pid_t *out, unsigned room);
 /* kB of a process's memory; 0 when it cannot be known */
 uint64_t resident_kb(pid_t pid);
+
+/* ---- leftovers.c ---- */
+void holdings_look(const struct battery *b, struct holdings *out);
+bool holdings_same(const struct holdings *a, const struct holdings *b);
+const char *holdings_name(enum holding kind);
+const char *holdings_why_not(enum holding kind); /* when its count is -1 */
+
+/* ---- kernel_log.c ---- */
+bool kernel_log_begin(struct battery *b); /* false: it cannot be read */
+/* since the last time: 1, and the first line that tells of a fault; 0: none; -1: it was
+ * more than the log holds, or it cannot be read any more */
+int kernel_log_fault(struct battery *b, char *out, size_t room);
 
 /* ---- commands.c ---- */
 

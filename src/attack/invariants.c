@@ -4,7 +4,7 @@
  *
  *	G1  the launcher lives             (the ordinary program beside every case)
  *	G2  others get theirs on time      (the same; 95 of 100 within 3 times the usual)
- *	G3  nothing is left: processes, mounts, cgroups, descriptors
+ *	G3  nothing is left: processes, mounts, cgroups, directories, descriptors
  *	G4  neither we nor the launcher have grown
  *	G5  no secret came back: one is in a file outside, the same in our environment
  *	G6  the kernel's log tells of no fault
@@ -12,12 +12,10 @@
  * What cannot be looked at here is said once, at the end.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/klog.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,29 +30,7 @@
 #define GROWTH_MOST_KB (16u << 10)
 #define REST_MS 3000 /* slots that are built again need a moment */
 #define BASELINE_RUNS 5
-#define LOG_BYTES (1u << 20)
 #define GRACE_MS 50 /* for the clock and whoever else wants the processor */
-
-static unsigned count_entries(const char *path)
-{
-	DIR *dir = opendir(path);
-	unsigned n = 0;
-
-	if (!dir)
-		return 0;
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-static unsigned count_fds(pid_t pid)
-{
-	char path[40];
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	return count_entries(path);
-}
 
 static pid_t parent_of(const char *pid)
 {
@@ -138,42 +114,6 @@ unsigned count_descendants(void)
 	return find_descendants(NULL, 0);
 }
 
-/* mounts that could be ours: others come and go on a host that does other things */
-static unsigned count_mounts(pid_t pid)
-{
-	char path[40], line[4096];
-	unsigned n = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f))
-		n += strstr(line, "sandbox") || strstr(line, " scratch ") ||
-		     strstr(line, "/go-cache");
-	if (f)
-		fclose(f);
-	return n;
-}
-
-static unsigned count_directories(int dir_fd, const char *name, unsigned depth)
-{
-	auto_fd int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct dirent *d;
-	unsigned n = 0;
-	DIR *dir;
-
-	if (fd < 0 || depth > 6)
-		return 0;
-	dir = fdopendir(dup(fd));
-	while (dir && (d = readdir(dir))) {
-		if (d->d_type == DT_DIR && d->d_name[0] != '.')
-			n += 1 + count_directories(fd, d->d_name, depth + 1);
-	}
-	if (dir)
-		closedir(dir);
-	return n;
-}
-
 uint64_t resident_kb(pid_t pid)
 {
 	char path[40], line[256];
@@ -191,62 +131,12 @@ uint64_t resident_kb(pid_t pid)
 	return kb;
 }
 
-/* lines of the kernel's log that tell of a fault; -1: it cannot be read */
-static int count_alarms(void)
-{
-	static const char *const words[] = {"BUG:",
-					    "WARNING:",
-					    "Oops",
-					    "general protection fault",
-					    "Unable to handle",
-					    "KASAN",
-					    "UBSAN"};
-	auto_free char *text = mem_zero(LOG_BYTES + 1);
-	int len = klogctl(3, text, (int)LOG_BYTES); /* SYSLOG_ACTION_READ_ALL */
-	unsigned i;
-	int n = 0;
-
-	if (len < 0)
-		return -1;
-	for (i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		const char *at = text;
-
-		while ((at = strstr(at, words[i]))) {
-			n++;
-			at++;
-		}
-	}
-	return n;
-}
-
-static void look(const struct battery *b, struct holdings *h)
-{
-	unsigned i;
-
-	memset(h, 0, sizeof(*h));
-	h->processes = count_descendants();
-	h->mounts = count_mounts(getpid()) + count_mounts(b->launcher);
-	for (i = 0; i < INVARIANT_CGROUPS && b->cgroups[i]; i++)
-		h->cgroups += count_directories(AT_FDCWD, b->cgroups[i], 0);
-	h->own_fds = count_fds(getpid());
-	h->launcher_fds = count_fds(b->launcher);
-	h->own_kb = resident_kb(getpid());
-	h->launcher_kb = resident_kb(b->launcher);
-}
-
-static bool at_rest(const struct holdings *a, const struct holdings *b)
-{
-	return a->processes == b->processes && a->mounts == b->mounts &&
-	       a->cgroups == b->cgroups && a->own_fds == b->own_fds &&
-	       a->launcher_fds == b->launcher_fds;
-}
-
-static void not_checked(struct battery *b, const char *what)
+static void not_checked(struct battery *b, const char *what, const char *why)
 {
 	size_t len = strlen(b->not_checked);
 
-	snprintf(b->not_checked + len, sizeof(b->not_checked) - len, "%s%s",
-		 len ? "; " : "", what);
+	snprintf(b->not_checked + len, sizeof(b->not_checked) - len, "%s%s: %s",
+		 len ? "; " : "", what, why);
 }
 
 /* a file that everybody may read, where no sandbox may look */
@@ -276,7 +166,7 @@ static void hide_canary(struct battery *b)
 			return;
 	}
 	b->canary_file[0] = '\0';
-	not_checked(b, "no secret in a file: no directory here can be written");
+	not_checked(b, "no secret in a file", "no directory here can be written");
 }
 
 /* what an ordinary program takes when nothing is attacked: at the begin, and at the end,
@@ -289,10 +179,12 @@ int invariants_baseline(struct battery *b, struct err *e)
 	for (i = 0; i < BASELINE_RUNS && !b->stopped; i++) {
 		run_whole(b, &r);
 		if (r.failed || r.exit_code != 0)
-			return err_ours(e, "an ordinary program does not run: %s",
+			return err_ours(e,
+					"an ordinary program does not run: %s (exit %d)",
 					r.failed            ? r.error.text
 					: r.err && r.err[0] ? r.err
-							    : r.message);
+							    : r.message,
+					r.exit_code);
 		if (r.over_ms - r.started_ms > b->baseline_ms && i > 0)
 			b->baseline_ms = r.over_ms - r.started_ms;
 		run_done(&r);
@@ -308,19 +200,39 @@ int invariants_begin(struct battery *b, struct err *e)
 	hide_canary(b);
 	if (invariants_baseline(b, e) < 0)
 		return -1;
-	look(b, &b->before);
+	holdings_look(b, &b->before);
 	for (i = 0; i < 100 && same < 5; i++) { /* every slot is built by then */
 		battery_pause(b, 10);
 		last = b->before;
-		look(b, &b->before);
-		same = at_rest(&last, &b->before) ? same + 1 : 0;
+		holdings_look(b, &b->before);
+		same = holdings_same(&last, &b->before) ? same + 1 : 0;
 	}
-	if (!b->before.launcher_fds)
-		not_checked(b, "the launcher's descriptors: only root may look");
-	b->alarms_before = count_alarms();
-	if (b->alarms_before < 0)
-		not_checked(b, "the kernel's log: it cannot be read by this user");
+	for (i = 0; i < HOLD_KINDS; i++) {
+		if (b->before.count[i] < 0)
+			not_checked(b, holdings_name(i), holdings_why_not(i));
+	}
+	if (!b->before.launcher_kb)
+		not_checked(b, "memory of the launcher", "/proc does not show it");
+	b->log_read = kernel_log_begin(b);
+	if (!b->log_read)
+		not_checked(b, "the kernel's log", "it cannot be read by this user");
 	return 0;
+}
+
+/* G6. A log that said more than it can hold is told of once, and read from there on */
+static void check_log(struct battery *b, struct tries *t)
+{
+	char line[160] = "";
+	int found;
+
+	if (!b->log_read)
+		return;
+	found = kernel_log_fault(b, line, sizeof(line));
+	invariant(t, found <= 0, "G6: the kernel's log tells of a fault: %s", line);
+	if (found < 0)
+		untested(t, "the kernel's log: what it said was gone before it was read");
+	if (found < 0)
+		b->log_read = kernel_log_begin(b);
 }
 
 void invariants_secret(struct battery *b, const struct attack_run *r, struct tries *t)
@@ -329,35 +241,32 @@ void invariants_secret(struct battery *b, const struct attack_run *r, struct tri
 	invariant(t, !r->leaked, "G5: a secret of the host came back");
 }
 
-void invariants_after(struct battery *b, struct tries *t)
+void invariants_after(struct battery *b, const struct attack *a, struct tries *t)
 {
 	const struct holdings *was = &b->before;
 	const uint64_t end = now_ms() + REST_MS;
 	struct holdings is;
-	int alarms;
+	unsigned i;
 
-	look(b, &is);
-	while (!at_rest(was, &is) && now_ms() < end && !b->stopped) {
-		battery_pause(b, 10);
-		look(b, &is);
+	if (!launcher_lives(b) && !b->stopped) {
+		b->died_in = a->id;
+		invariant(t, false, "G1: the launcher died");
+		return; /* what it held is gone with it */
 	}
-	invariant(t, is.processes == was->processes, "G3: %u processes, not %u",
-		  is.processes, was->processes);
-	invariant(t, is.mounts == was->mounts, "G3: %u mounts, not %u", is.mounts,
-		  was->mounts);
-	invariant(t, is.cgroups == was->cgroups, "G3: %u cgroups, not %u", is.cgroups,
-		  was->cgroups);
-	invariant(t, is.own_fds == was->own_fds && is.launcher_fds == was->launcher_fds,
-		  "G3: %u and %u descriptors, not %u and %u", is.own_fds, is.launcher_fds,
-		  was->own_fds, was->launcher_fds);
+	holdings_look(b, &is);
+	while (!holdings_same(was, &is) && now_ms() < end && !b->stopped) {
+		battery_pause(b, 10);
+		holdings_look(b, &is);
+	}
+	for (i = 0; i < HOLD_KINDS; i++)
+		invariant(t, is.count[i] == was->count[i], "G3: %d %s, not %d",
+			  is.count[i], holdings_name(i), was->count[i]);
 	invariant(t, is.own_kb < was->own_kb + GROWTH_MOST_KB, "G4: we grew by %llu kB",
 		  (unsigned long long)(is.own_kb - was->own_kb));
 	invariant(t, is.launcher_kb < was->launcher_kb + GROWTH_MOST_KB,
 		  "G4: the launcher grew by %llu kB",
 		  (unsigned long long)(is.launcher_kb - was->launcher_kb));
-	alarms = b->alarms_before < 0 ? -1 : count_alarms();
-	invariant(t, alarms <= b->alarms_before, "G6: the kernel's log tells of a fault");
-	b->alarms_before = alarms;
+	check_log(b, t);
 }
 
 static int by_size(const void *a, const void *b)

@@ -5,6 +5,7 @@
  * Runs in: `selftest`. Cases are written one step after the other; the loop turns only
  * while one of them waits.
  */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +175,13 @@ static void fill_request(const struct battery *b, const struct attack_run *r,
 	q->env = copy_words(r->env, NULL, 0);
 }
 
+bool launcher_lives(const struct battery *b)
+{
+	struct pollfd p = {.fd = b->launcher_fd, .events = POLLIN};
+
+	return poll(&p, 1, 0) == 0;
+}
+
 void run_start(struct battery *b, struct attack_run *r)
 {
 	struct attack_run **at = place(b, 0);
@@ -184,6 +192,8 @@ void run_start(struct battery *b, struct attack_run *r)
 	r->over = r->failed = false;
 	if (!at) {
 		(void)err_ours(&r->error, "too many runs at once");
+	} else if (!launcher_lives(b)) {
+		(void)err_ours(&r->error, "the launcher is dead");
 	} else {
 		fill_request(b, r, &q);
 		r->in_force = q.limits;

@@ -234,6 +234,8 @@ static void fill_battery(struct selftest *s)
 				.typescript_row = -1};
 	b->report = &s->report;
 	b->launcher = s->alone.launcher.pid;
+	b->launcher_fd = s->alone.launcher.pid_fd;
+	b->run_dirs = s->alone.prepared.start->setup.run_dir;
 	for (i = 0; i < CGROUP_CONTROLLERS && n + 1 < INVARIANT_CGROUPS; i++) {
 		if (start->cgroups.dir[i][0])
 			b->cgroups[n++] = start->cgroups.dir[i];

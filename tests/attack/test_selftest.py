@@ -8,13 +8,15 @@ once, by a build with test hooks, and its cases must fail.
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
+import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from conftest import BINARY, SANITIZED
-from probes import as_user, binary_for_all, clean_env, plain_user
+from conftest import BINARY, SANITIZED, _children
+from probes import as_user, binary_for_all, clean_env, part, plain_user
 
 GROUPS = {"NS", "FS", "PR", "SY", "RS", "PC", "NW", "XS", "IL", "DG"}
 PENDING = {"NW08", "NW09", "XS05", "XS10"}
@@ -149,6 +151,50 @@ def test_a_step_that_fails_leaves_nothing_to_try():
     assert done.returncode == 1 and 'sandbox step "seccomp" failed' in done.stderr
     done = selftest("--case", "NS02", SANDBOX_TEST_FAULT="-capabilities")  # a later step notices
     assert done.returncode == 1 and 'sandbox step "identity" failed' in done.stderr
+
+
+def killed_launcher(cases, after):
+    """Its launcher is killed when the line of this case is there: status, the lines by case."""
+    proc = subprocess.Popen(
+        [BINARY, "selftest", "--case", cases],
+        env=clean_env(HOME=os.environ.get("HOME")),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        lines = []
+        while not (lines and lines[-1].split()[1:2] == [after]):
+            lines.append(proc.stdout.readline())
+            assert lines[-1], proc.stderr.read()
+        (launcher,) = [p for p in _children(proc.pid) if part(p) == "launcher"]
+        os.kill(launcher, signal.SIGKILL)
+        out, err = proc.communicate(timeout=60)
+    finally:
+        proc.kill()
+        proc.communicate()
+    found = [line.split(None, 2) for line in [*lines, *out.split("\n")] if line.count("  ") > 1]
+    return proc.returncode, {i: (status, text) for status, i, text in found if i[2:].isdigit()}, err
+
+
+def test_a_launcher_that_dies_between_cases_is_named_and_nothing_is_tried_without_it():
+    """It has nothing to do while DG04 starts others: nobody but the pidfd tells of it."""
+    begin = time.monotonic()
+    status, said, err = killed_launcher("NS01,IL01,IL05,DG04,DG06", "IL05")
+    assert time.monotonic() - begin < 40, "it waited for answers of the dead"
+    assert status == 1 and set(said) == {"NS01", "IL01", "IL05", "DG04", "DG06"}, (said, err)
+    assert {said[i][0] for i in ("NS01", "IL01", "IL05")} == {"ok"}
+    assert said["DG04"][0] == "FAILED" and "the launcher died" in said["DG04"][1]
+    assert said["DG06"][0] == "FAILED"
+    assert "not tried: the launcher died in or before DG04" in said["DG06"][1]
+
+
+def test_a_launcher_that_dies_in_a_case_is_named():
+    status, said, err = killed_launcher("NS01,SY01,IL01", "NS01")  # SY01 takes seconds
+    assert status == 1, (said, err)
+    assert said["SY01"][0] == "FAILED" and "launcher died" in said["SY01"][1], said
+    assert said["IL01"][0] == "FAILED" and "died in or before SY01" in said["IL01"][1], said
 
 
 def test_what_the_host_must_give():
