@@ -113,7 +113,7 @@ static int list_one(struct buf *b, size_t i, struct err *e)
 	if (p && filter_compile(p, f, e) == 0) {
 		buf_printf(b, "%-16s ", policies[i].name);
 		explain_action(b, p->default_action, p->default_errno);
-		while (b->len - at < 23)
+		while (b->len - at < 24)
 			buf_puts(b, " ");
 		buf_printf(b, "%7u %7u %12u  %s\n", count_calls(p, true),
 			   count_calls(p, false), f->len, policies[i].what);
@@ -131,7 +131,7 @@ static int policy_list(int argc, char **argv, struct err *e)
 	(void)argc;
 	(void)argv;
 	buf_init(&b, TEXT_CAP);
-	buf_printf(&b, "%-13s %-8s %7s %7s %12s  %s\n", "policy", "default", "allowed",
+	buf_printf(&b, "%-16s %-7s %7s %7s %12s  %s\n", "policy", "default", "allowed",
 		   "refused", "instructions", "for");
 	for (size_t i = 0; i < POLICY_COUNT; i++) {
 		if (list_one(&b, i, e) < 0) {

@@ -108,7 +108,7 @@ static void on_launcher_dead(void *arg, uint32_t events)
 		log_debug("launcher.again", "restart_ms=%llu",
 			  (unsigned long long)wait_ms);
 	else
-		log_event(status ? LOG_ERROR : LOG_INFO, "launcher.died",
+		log_event(status ? LOG_ERROR : LOG_DEBUG, "launcher.died",
 			  "status=%d restart_ms=%llu", status,
 			  (unsigned long long)wait_ms);
 	s->restart.fn = on_restart;

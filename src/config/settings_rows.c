@@ -156,7 +156,7 @@ const struct setting setting_rows[] = {
 	CHOICE("SANDBOX_LOG_LEVEL", log_level, level_choices, "info",
 	       "debug, info, warn, error"),
 	CHOICE("SANDBOX_LOG_FORMAT", log_format, format_choices, "text", "text, json"),
-	TEXT("SANDBOX_TYPE", type, "local", NULL, "local"),
+	TEXT("SANDBOX_TYPE", type, "local", NULL, "who runs programs: local"),
 
 	LATER("SANDBOX_TOKEN_FILE", NULL),
 	LATER("SANDBOX_NETWORK", "off"),
