@@ -6,7 +6,7 @@
 # usage: inside.sh      as root; the root file system is read-only, what was built is in /run/build
 #
 # First the launcher's own tests, as root and as a plain user with a cgroup delegated to it,
-# then the program itself in both roles.
+# then the program itself in both roles, and a server whose cgroup is taken away.
 set -u
 LC_ALL=C
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
@@ -142,6 +142,85 @@ program_tests() {
 	[ -z "$left" ] || echo "$left"
 }
 
+# answers PATH: its status; the body in /run/answer
+answers() {
+	curl -s -m 20 -o /run/answer -w '%{http_code}' "http://127.0.0.1:$port/$1"
+}
+
+# ran: the status of a run; the body in /run/answer
+ran() {
+	curl -s -m 60 -o /run/answer -w '%{http_code}' -H 'Content-Type: application/json' \
+		-d '{"code":"echo ran"}' "http://127.0.0.1:$port/execute"
+}
+
+# wait_ready STATUS: until /readyz says so, a minute at most
+wait_ready() {
+	tries=0
+	until [ "$(answers readyz)" = "$1" ]; do
+		tries=$((tries + 1))
+		[ $tries -lt 300 ] || return 1
+		sleep 0.2
+	done
+}
+
+# take_cgroup_away BASE LAUNCHER: while it does not look. Its slots go first, then our own
+# processes, which live in there as well
+take_cgroup_away() {
+	kill -STOP "$2"
+	# shellcheck disable=SC2046 # numbers
+	kill -KILL $(pgrep -P "$2")
+	while read -r pid; do
+		echo "$pid" >$cg/service/tests/cgroup.procs
+	done <"$1/control/cgroup.procs"
+	tries=0
+	until find "$1" -depth -type d -exec rmdir {} \; 2>/dev/null && [ ! -d "$1" ]; do
+		tries=$((tries + 1))
+		[ $tries -lt 50 ] || break
+		sleep 0.2
+	done
+	kill -CONT "$2"
+	[ ! -d "$1" ]
+}
+
+lost_cgroup_tests() {
+	port=8099
+	in_cgroup $cg/service/alone "$SANDBOX_SERVER" serve --port $port --mode shell \
+		--state-dir /run/state >/run/serve.log 2>&1 &
+	wait_ready 200
+	verdict $? 'a server: ready'
+	[ "$(ran)" = 200 ]
+	verdict $? 'a server: runs programs'
+	base=$(find $cg/service/alone -maxdepth 1 -name 'sandbox-server.*')
+	# sandbox-server.BOOT.PID.START
+	supervisor=$(echo "${base##*/}" | cut -d. -f3)
+	launcher=$(pgrep -P "$supervisor" -f ' launcher$')
+
+	take_cgroup_away "$base" "$launcher"
+	verdict $? 'a cgroup that goes: it is gone'
+	wait_ready 503
+	verdict $? 'a cgroup that goes: not ready'
+	[ "$(ran)" = 503 ]
+	verdict $? 'a cgroup that goes: nothing is run'
+	expect 'a cgroup that goes: the layer is named' \
+		'.code == "isolation_lost" and (.error | contains("memory_limit"))'
+
+	mkdir "$base" && echo '+memory +pids +cpu' >"$base/cgroup.subtree_control"
+	wait_ready 200
+	verdict $? 'a cgroup that comes back: ready'
+	[ "$(ran)" = 200 ]
+	verdict $? 'a cgroup that comes back: programs run'
+	expect 'a cgroup that comes back: at level full' \
+		'.stdout == "ran\n" and .meta.isolation == "full"'
+	[ "$(pgrep -P "$supervisor" -f ' launcher$')" = "$launcher" ]
+	verdict $? 'a cgroup that comes back: the launcher is the same'
+
+	kill -TERM "$supervisor"
+	wait
+	[ ! -d "$base" ]
+	verdict $? 'a cgroup that comes back: it is removed at the end'
+	[ "$failed" = 0 ] || tail -n 30 /run/serve.log
+}
+
 echo "kernel $(uname -r), controllers: $(cat $cg/cgroup.controllers)"
 chmod -R a+rX /run/build
 
@@ -160,6 +239,7 @@ if [ -x "$SANDBOX_SERVER" ]; then
 	program_tests root in_cgroup $cg/service/alone
 	# shellcheck disable=SC2086 # a command and its arguments
 	program_tests user in_cgroup $cg/user/alone $user
+	lost_cgroup_tests
 else
 	verdict 1 'sandbox-server was built'
 fi
