@@ -131,9 +131,11 @@ class Raw:
     def ended(self, seconds=5):
         """Did the server close its side within this time?"""
         end = time.monotonic() + seconds
+        waiting = select.poll()  # select() takes no number above 1023
+        waiting.register(self.sock, select.POLLIN)
         while True:
             left = end - time.monotonic()
-            if left <= 0 or not select.select([self.sock], [], [], left)[0]:
+            if left <= 0 or not waiting.poll(left * 1000):
                 return False
             if not self._more():
                 return True
