@@ -187,8 +187,8 @@ $(BUILD)/policies.c: $(POLICIES) $(wildcard policy) src/setup/embed.sh
 
 # ---- targets -----------------------------------------------------------------------------------
 
-.PHONY: all run deps clang test asan fuzz bench lint lint-checks test-vm test-image image \
-	install uninstall ci cover format clean distclean help FORCE \
+.PHONY: all run deps clang test asan fuzz bench bench-filters lint lint-checks test-vm \
+	test-image image install uninstall ci cover format clean distclean help FORCE \
 	test-unit test-policy test-corpus test-launcher test-api test-attack test-environment \
 	test-faults $(addprefix lint-,$(LINT_CHECKS)) \
 	packages
@@ -278,6 +278,15 @@ $(BUILD)/bench/drive: tests/bench/drive.c
 
 bench: all $(BUILD)/bench/drive | packages ## measure; to build/bench.json and bench.svg
 	@tests/bench/run $(BUILD)/release/sandbox-server $(BUILD)/bench/drive $(BUILD)/bench
+
+$(BUILD)/bench/filters: tests/bench/filters.c tests/policy/bpf.c tests/policy/reference.c \
+		$(BUILD)/release/product.a
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$Q$(CC) $(OUR_FLAGS) $(WARN_FLAGS) -O2 -o $@ $^ $(LIBS)
+
+bench-filters: $(BUILD)/bench/filters | packages ## what seccomp filters cost, beside libseccomp's
+	@$<
 
 # ---- lint
 

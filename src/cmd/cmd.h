@@ -123,7 +123,7 @@ int confine_server(int stored_fd, const struct setup_filter *calls);
 
 /* observe.c: the calls that were refused, as a policy that allows them */
 int observe_print(const struct result *result, struct err *e);
-/* policy.c: a program's policies in the order of loading */
+/* policy.c: a program's policies; of two errors the last one's counts */
 int policy_set_load(struct policy *set[POLICY_SET], struct err *e);
 void policy_set_free(struct policy *set[POLICY_SET]);
 

@@ -34,7 +34,7 @@ static const char usage[] =
 	"They are those of the binary, or of SANDBOX_POLICY_DIR (--policy-dir).\n"
 	"sandbox-policy(5) describes the files.\n";
 
-/* a program's in the order of loading */
+/* a program's: of two errors the last one's counts */
 static const struct {
 	const char *name;
 	const char *what;

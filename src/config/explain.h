@@ -21,7 +21,7 @@ struct outcome_of {
 	bool exceptions; /* some arguments have another outcome */
 };
 
-/* in the order of loading: of two errors the last one's counts */
+/* of two errors the last one's counts */
 struct outcome_of explain_call(struct policy *const *set, size_t count, int number);
 /* which policy refuses this call, and by which rule; both NULL: none does */
 struct refusal {

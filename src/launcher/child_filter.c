@@ -117,45 +117,6 @@ static int child_load(const struct sock_filter *insns, uint32_t len, unsigned fl
 	return sys_seccomp(SECCOMP_SET_MODE_FILTER, flags, &program);
 }
 
-static int child_load_plain(const struct child *c)
-{
-	static const enum setup_filter_id order[] = {FILTER_SHARED_UID,
-						     FILTER_SHARED_PIDS, FILTER_NETWORK,
-						     FILTER_ARGUMENTS, FILTER_BASE};
-	unsigned i = child_shares(c) ? (c->abilities.one_uid ? 0 : 1) : 2;
-
-	for (; i < sizeof(order) / sizeof(order[0]); i++) {
-		const struct setup_filter *f = &c->setup->filter[order[i]];
-
-		if (child_load(f->insns, f->len, 0) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-/*
- * The one that reports is the last: it refuses seccomp() itself, which nobody could
- * answer for yet.
- */
-static int child_load_reporting(struct child *c)
-{
-	const struct setup_reporting *r =
-		&c->setup->reporting[child_reporting(&c->abilities)];
-	unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
-	int i;
-
-	for (i = 0; i < FILTER_INIT; i++) {
-		const struct setup_filter *f = &r->beside[i];
-
-		if (f->len && child_load(f->insns, f->len, 0) < 0)
-			return -1;
-	}
-	if (c->abilities.wait_killable)
-		flags |= SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-	c->listener_fd = child_load(r->notify, r->notify_len, flags);
-	return c->listener_fd < 0 ? -1 : 0;
-}
-
 #define LOAD(field) \
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define IS(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
@@ -170,7 +131,7 @@ static int child_load_reporting(struct child *c)
  * SO_SNDBUF does nothing, with success, as beyond the kernel's own bound. Other families,
  * and without namespaces all of socket(), are the policies' to refuse and report.
  *
- * Foreign architectures, whose numbers differ, are killed by the base filter.
+ * Foreign architectures, whose numbers differ, are killed by the policies' filter.
  */
 static int child_refuse_uncounted(const struct child *c)
 {
@@ -200,11 +161,21 @@ static int child_refuse_uncounted(const struct child *c)
 	return child_load(insns, sizeof(insns) / sizeof(insns[0]), 0);
 }
 
+/* the one of the policies is the last: it refuses seccomp() itself */
 int child_seccomp(struct child *c)
 {
+	const struct setup_reporting *r =
+		&c->setup->reporting[child_reporting(&c->abilities)];
+	unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
+
 	if (c->abilities.poll_memory && child_refuse_uncounted(c) < 0)
 		return -1;
-	return c->abilities.notify ? child_load_reporting(c) : child_load_plain(c);
+	if (!c->abilities.notify)
+		return child_load(r->plain.insns, r->plain.len, 0);
+	if (c->abilities.wait_killable)
+		flags |= SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+	c->listener_fd = child_load(r->notify.insns, r->notify.len, flags);
+	return c->listener_fd < 0 ? -1 : 0;
 }
 
 /* A program that had it could answer for itself. Until the launcher has it, a refused

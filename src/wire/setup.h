@@ -19,24 +19,19 @@
 #define SETUP_BINDS 64
 #define SETUP_PATH 1024
 #define SETUP_WORDS 4096
-#define SETUP_INSNS 2048
+#define SETUP_INSNS 4096 /* the most that the kernel takes */
 #define SETUP_SLOTS 256
 #define SETUP_DENIALS 512
-#define SETUP_NOTIFY_INSNS 4096 /* the most that the kernel takes */
 #define SETUP_RUN_DIRS 3
 
+/* for process 1; a program's are below */
 enum setup_filter_id {
-	FILTER_NETWORK, /* loaded in this order; the base one denies seccomp() itself */
-	FILTER_ARGUMENTS,
-	FILTER_BASE,
-	FILTER_SHARED_PIDS, /* before those, where pids are shared, */
-	FILTER_SHARED_UID,  /* and before that, where the uid is */
-	FILTER_INIT,        /* for process 1; those before it are a program's */
+	FILTER_INIT,
 	FILTER_INIT_SHARED, /* for what stands for it where pids are shared */
 	FILTER_COUNT
 };
 
-/* which filters a program has */
+/* which policies a program has */
 enum setup_reporting_id {
 	REPORTING_APART,   /* namespaces of its own */
 	REPORTING_SHARED,  /* none, but a uid */
@@ -100,10 +95,9 @@ struct setup_denial {
 };
 
 /*
- * What a program loads where refused calls can be reported, instead of its filters. One
- * filter is the base, arguments, network and, if so, shared ones in a row, each asked
- * when those before it allow; what it reports, the launcher answers. So its answers are
- * those of all of them.
+ * What a program loads: the base, arguments, network and, if so, shared policies as one
+ * filter. There are two of the same answers: where refused calls can be reported, the
+ * launcher answers for some.
  */
 struct setup_reporting {
 	/* 1: whatever base does not allow is reported, by its default too, and not only a
@@ -112,10 +106,8 @@ struct setup_reporting {
 	uint32_t else_errno; /* for a call that is none of the denials */
 	uint32_t denials;    /* in the order they count: the first that fits */
 	struct setup_denial denial[SETUP_DENIALS];
-	/* filters that kill or log, without their errors; length 0: none of that */
-	struct setup_filter beside[FILTER_INIT];
-	uint32_t notify_len;
-	struct sock_filter notify[SETUP_NOTIFY_INSNS];
+	struct setup_filter plain;
+	struct setup_filter notify;
 };
 
 struct setup {

@@ -55,7 +55,7 @@ static void open_launcher(uint32_t wide)
 static _Noreturn void become_program(int socket_fd, int (*program)(void))
 {
 	struct setup_reporting *filter = &setup.reporting[REPORTING_APART];
-	struct sock_fprog f = {(unsigned short)filter->notify_len, filter->notify};
+	struct sock_fprog f = {(unsigned short)filter->notify.len, filter->notify.insns};
 	int fd;
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

@@ -6,7 +6,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/err.h"
 #include "bpf.h"
@@ -38,35 +37,12 @@ uint32_t answer_init(const struct seccomp_data *d)
 
 uint32_t answer_plain(const struct seccomp_data *d)
 {
-	static const struct setup_filter *const program[] = {
-		&answers_setup.filter[FILTER_SHARED_UID],
-		&answers_setup.filter[FILTER_SHARED_PIDS],
-		&answers_setup.filter[FILTER_NETWORK],
-		&answers_setup.filter[FILTER_ARGUMENTS],
-		&answers_setup.filter[FILTER_BASE],
-	};
-
-	const size_t left_out = REPORTING_ONE_UID - (size_t)answers_of;
-
-	return bpf_stack(program + left_out, 5 - left_out, d);
+	return bpf_run(&answers_setup.reporting[answers_of].plain, d);
 }
 
 uint32_t answer_asked(const struct seccomp_data *d)
 {
-	static struct setup_filter one;
-	const struct setup_reporting *r = &answers_setup.reporting[answers_of];
-	const struct setup_filter *all[FILTER_INIT + 1];
-	size_t count = 0;
-
-	if (r->notify_len > SETUP_INSNS)
-		abort(); /* more than fits here */
-	one.len = r->notify_len;
-	memcpy(one.insns, r->notify, r->notify_len * sizeof(r->notify[0]));
-	for (int i = 0; i < FILTER_INIT; i++)
-		if (r->beside[i].len)
-			all[count++] = &r->beside[i];
-	all[count++] = &one;
-	return bpf_stack(all, count, d);
+	return bpf_run(&answers_setup.reporting[answers_of].notify, d);
 }
 
 uint32_t answer_reported(const struct seccomp_data *d)

@@ -37,12 +37,16 @@ static int jumps(const struct sock_filter *i, uint32_t a)
 	}
 }
 
+unsigned bpf_steps;
+
 uint32_t bpf_run(const struct setup_filter *f, const struct seccomp_data *data)
 {
 	const struct sock_filter *i = f->insns, *end = f->insns + f->len;
 	uint32_t a = 0;
 
+	bpf_steps = 0;
 	for (; i < end; i++) {
+		bpf_steps++;
 		if (i->code == (BPF_LD | BPF_W | BPF_ABS))
 			a = load(data, i->k);
 		else if (i->code == (BPF_ALU | BPF_AND | BPF_K))

@@ -4,7 +4,7 @@
  *
  * A row is `call[@i386|@x32] argument... -> allow|errno NAME|kill`. An argument is
  * numbers and names of the table below, joined by '|'; what is not given is 0.
- * program.tests is about the filters of a program, loaded as a run loads them, plain and
+ * program.tests is about the filter of a program, as a run loads it, plain and
  * with its refusals reported; init.tests about the one of process 1, server.tests about
  * the server's own; shared.tests and init-shared.tests about the first two where there
  * are no namespaces.
