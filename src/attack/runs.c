@@ -152,6 +152,7 @@ static void fill_request(const struct battery *b, const struct attack_run *r,
 			 struct run_request *q)
 {
 	const uint32_t layers = battery_layers(b);
+	const bool one_uid = b->report->level < LEVEL_NAMESPACES && battery_one_uid(b);
 	char *first[7];
 	unsigned count = 0;
 
@@ -163,7 +164,9 @@ static void fill_request(const struct battery *b, const struct attack_run *r,
 	if (r->code)
 		(void)buf_puts(&q->code, r->code);
 	if (r->attack) {
-		first[count++] = mem_copy(r->attack);
+		first[count++] = mem_copy(strcmp(r->attack, "control") == 0 && one_uid
+						  ? "patient"
+						  : r->attack);
 		first[count++] = mem_printf("%u", b->report->level);
 		first[count++] = mem_printf("%u", layers);
 		first[count++] = mem_printf("%u", q->limits.pids);

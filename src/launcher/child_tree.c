@@ -119,14 +119,11 @@ int child_each_process(int proc_fd, void (*fn)(int proc_fd, pid_t pid, void *arg
 
 void child_kill_below(int proc_fd, pid_t pid, pid_t top)
 {
-	int pid_fd;
+	/* first, so that it cannot become another one while we look */
+	const int pid_fd = sys_pidfd_open(pid, 0);
 
-	if (child_below(proc_fd, pid, top) == 0)
-		return;
-	pid_fd = sys_pidfd_open(pid, 0);
 	if (pid_fd < 0)
 		return; /* it is gone */
-	/* once more, since it may have been another one when we looked */
 	if (child_below(proc_fd, pid, top) != 0)
 		(void)sys_pidfd_send_signal(pid_fd, SIGKILL);
 	close(pid_fd);

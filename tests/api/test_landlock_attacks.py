@@ -117,6 +117,7 @@ def test_nothing_of_another_process_can_be_read_or_changed(server, neighbour, wh
     before, priority = status_of(pid), os.getpriority(os.PRIO_PROCESS, pid)
     with open(f"/proc/{pid}/limits", encoding="ascii") as f:
         limits = f.read()
+    priority = os.getpriority(os.PRIO_PROCESS, pid)
     seen = look(server, REACH + f"show(**reach({pid}))")
     bad = {k: v for k, v in seen.items() if v not in EXACTLY.get(k, REFUSED)}
     assert bad == {}

@@ -43,6 +43,18 @@ def test_every_attack_that_must_fail_fails(attacks, environment):
     assert all(skipped.values()), skipped
 
 
+def test_what_one_uid_has_together_is_used_up_by_nobody_for_long(grounds):
+    """Of processes the kernel has one count for all runs: who has too many is ended soon."""
+    restricted = next(e for e in TABLE if e.name == "restricted")
+    line = ["selftest", "--json", "--case", "RS01,RS03,RS15,XS06,XS09"]
+    done = grounds.run(restricted, line, timeout=110, **MIN)
+    cases = {c["id"]: c for c in json.loads(done.stdout)["cases"]}
+    wrong = [c for c in cases.values() if c["status"] == "failed"]
+    assert wrong == []
+    assert {c["id"] for c in cases.values() if c["status"] == "skipped"} == {"RS15"}
+    assert "nobody counts what they hold" in cases["RS03"]["observed"], cases["RS03"]
+
+
 def test_more_than_there_is_cannot_be_asked_for(grounds, place):
     done = grounds.run(place, ["selftest", "--level", "full", "--case", "NS01"], **MIN)
     assert (done.returncode == 0) == (expected_level(place) == "full"), done

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a run may use up is bounded in every environment: by a cgroup, or by looking."""
 
+import os
+
 import pytest
+from environments import Environment
 
 LIMITS = {"memory_mb": 64, "pids": 32}
 
@@ -37,6 +40,11 @@ PIECES["closed sockets"] = PIECES["sockets"].replace("return pairs", "return [b 
 PIECES["small messages"] = PIECES["closed sockets"].replace("* 65536", "")
 
 
+def one_uid(place):
+    """Runs that neither namespaces nor uids keep apart."""
+    return place.owner == 1000 and place.level == "landlock"
+
+
 def counts(there, what):
     """Where runs have one uid and no network of their own, nobody can tell whose they are."""
     memory = there.get("/isolation").json["layers"]["memory_limit"]
@@ -48,8 +56,7 @@ def counts(there, what):
 
 @pytest.mark.parametrize("what", PIECES)
 def test_memory_of_all_processes_together_is_bounded(there, place, what):
-    one_uid = place.owner == 1000 and place.level == "landlock"
-    assert counts(there, what) == (what == "pages" or not one_uid)
+    assert counts(there, what) == (what == "pages" or not one_uid(place))
     if not counts(there, what):
         return
     code = PARTS.format(part=PIECES[what])
@@ -71,6 +78,27 @@ def test_processor_time_of_all_processes_together_is_bounded(there):
     r = there.execute(code, limits={"cpu_seconds": 1}, timeout_seconds=20)
     assert r["meta"]["verdict"] == "cpu_timeout", r
     assert r["meta"]["usage"]["cpu_ms"] < 3000
+
+
+def test_programs_give_way_where_there_is_no_quota(there, place):
+    """To what has to end them; and they cannot take it back."""
+    code = """
+import os
+print(os.getpriority(os.PRIO_PROCESS, 0))
+try: os.setpriority(os.PRIO_PROCESS, 0, 0)
+except OSError: pass
+print(os.getpriority(os.PRIO_PROCESS, 0))
+"""
+    quota = there.get("/isolation").json["layers"]["cpu_limit"]["active"]
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    wanted = ours if quota else max(ours, 19 if one_uid(place) else 10)
+    assert there.execute(code)["stdout"] == f"{wanted}\n{wanted}\n"
+
+
+def test_a_server_may_have_given_way_itself(grounds):
+    before = ("nice", "-n", "15", "setpriv", "--reuid=31337", "--regid=31337", "--clear-groups")
+    done = grounds.run(Environment("nice", "", frozenset(), before=before), ["check"])
+    assert done.returncode == 0, done
 
 
 def test_what_a_program_does_with_sockets_works(there):
