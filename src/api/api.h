@@ -32,8 +32,9 @@ const char *violation_hint(const char *name, const uint64_t args[6]);
 struct health {
 	const struct modes *modes;
 	const struct settings *settings;
-	const struct report *report; /* may be NULL */
-	const struct loss *loss;     /* may be NULL */
+	const struct report *report;   /* may be NULL */
+	const struct loss *loss;       /* may be NULL */
+	const struct warm_state *warm; /* may be NULL */
 	unsigned running;
 	bool draining;
 	unsigned long uptime_sec;

@@ -100,7 +100,8 @@ static int add_usage(struct buf *b, const struct outcome *o)
 		    0 ||
 	    add_known(b, "memory_peak_kb", o->memory_peak_kb) < 0 ||
 	    add_known(b, "pids_peak", o->pids_peak) < 0 ||
-	    buf_printf(b, ",\"setup_us\":%" PRIu64, o->setup_us) < 0 ||
+	    buf_printf(b, ",\"setup_us\":%" PRIu64 ",\"warm\":%s", o->setup_us,
+		       o->warm ? "true" : "false") < 0 ||
 	    add_unavailable(b, o) < 0)
 		return -1;
 	return buf_puts(b, "}");

@@ -102,6 +102,30 @@ static int add_isolation(struct buf *b, const struct report *r, const struct los
 	return buf_puts(b, "}");
 }
 
+/* sandboxes that wait, by mode; nothing where none is wanted */
+static int add_warm(struct buf *b, const struct health *h)
+{
+	const char *comma = "";
+
+	if (!h->settings->warm)
+		return 0;
+	if (buf_printf(b, ",\"warm\":{\"wanted\":%" PRIu64 ",\"ready\":{",
+		       h->settings->warm) < 0)
+		return -1;
+	for (size_t i = 0; i < h->modes->count; i++) {
+		const struct mode *m = &h->modes->mode[i];
+
+		if (buf_printf(b, "%s\"%s\":%u", comma, m->name,
+			       h->warm && m->row < h->warm->rows ? h->warm->ready[m->row]
+								 : 0) < 0)
+			return -1;
+		comma = ",";
+	}
+	return buf_printf(b, "},\"memory_mb\":%.1f,\"memory_limit_mb\":%" PRIu64 "}",
+			  h->warm ? (double)h->warm->memory_kb / 1024 : 0.0,
+			  h->settings->warm_memory_mb);
+}
+
 int reply_health(struct buf *out, const struct health *h)
 {
 	const struct mode *first = &h->modes->mode[0];
@@ -114,7 +138,7 @@ int reply_health(struct buf *out, const struct health *h)
 		       "\"uptime_seconds\":%lu",
 		       h->settings->max_concurrent, h->running, h->uptime_sec) < 0 ||
 	    add_packages(out, first) < 0 || add_modes(out, h->modes) < 0 ||
-	    add_isolation(out, h->report, h->loss) < 0)
+	    add_isolation(out, h->report, h->loss) < 0 || add_warm(out, h) < 0)
 		return -1;
 	if (h->state_note && (buf_puts(out, ",\"state_directory\":") < 0 ||
 			      add_text(out, h->state_note) < 0))

@@ -166,6 +166,11 @@ static inline int sys_move_mount(int from_fd, const char *from, int to_fd, const
 	return (int)syscall(SYS_move_mount, from_fd, from, to_fd, to, flags);
 }
 
+static inline int sys_fspick(int dir_fd, const char *path, unsigned flags)
+{
+	return (int)syscall(SYS_fspick, dir_fd, path, flags);
+}
+
 static inline int sys_fsopen(const char *type, unsigned flags)
 {
 	return (int)syscall(SYS_fsopen, type, flags);

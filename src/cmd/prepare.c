@@ -40,6 +40,24 @@
 /* the launcher's descriptors, fixed so that it needs no arguments */
 enum { LAUNCHER_START_FD = 3, LAUNCHER_SOCKET_FD = 4, LAUNCHER_LEDGER_FD = 5 };
 
+/* slots of their own: whatever waits, capacity is what it is */
+static int add_warm_slots(const struct settings *s, struct setup *setup, struct err *e)
+{
+	unsigned i, rows = 0;
+
+	for (i = 0; i < setup->rows; i++)
+		rows += setup->row[i].waits != WAITS_NOT;
+	if (setup->slots + s->warm * rows > SETUP_SLOTS)
+		return err_bad(e,
+			       "SANDBOX_WARM=%u: %u modes and SANDBOX_MAX_CONCURRENT=%u "
+			       "make more than %d sandboxes",
+			       (unsigned)s->warm, rows, setup->slots, SETUP_SLOTS);
+	setup->warm = (uint32_t)s->warm;
+	setup->warm_memory_mb = (uint32_t)s->warm_memory_mb;
+	setup->slots += setup->warm * rows;
+	return 0;
+}
+
 static int fill_setup(struct prepared *p, unsigned slots, enum prepare_why why,
 		      struct err *e)
 {
@@ -71,6 +89,8 @@ static int fill_setup(struct prepared *p, unsigned slots, enum prepare_why why,
 			return -1;
 	}
 	if (why == TO_SELFTEST && modes_self_rows(s, setup, e) < 0)
+		return -1;
+	if (why == TO_SERVE && add_warm_slots(s, setup, e) < 0)
 		return -1;
 	policy_set_dir(s->policy_dir);
 	setup->reporting[0].wide = why == TO_OBSERVE;
@@ -226,8 +246,9 @@ static int raise_descriptors(const struct settings *s, unsigned slots,
 	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
 		return err_errno(e, "ask for RLIMIT_NOFILE");
 	snprintf(why_many, sizeof(why_many),
-		 " for SANDBOX_MAX_CONCURRENT=%u and SANDBOX_QUEUE=%llu", slots,
-		 (unsigned long long)s->queue);
+		 " for SANDBOX_MAX_CONCURRENT=%llu, SANDBOX_QUEUE=%llu and %u slots",
+		 (unsigned long long)s->max_concurrent, (unsigned long long)s->queue,
+		 slots);
 	if (r.rlim_max < need)
 		return err_ours(e, "RLIMIT_NOFILE (ulimit -n) is %llu, needed is %llu%s",
 				(unsigned long long)r.rlim_max, (unsigned long long)need,
@@ -257,8 +278,8 @@ int prepare(struct prepared *p, unsigned slots, enum prepare_why why, struct err
 	if (slots > SETUP_SLOTS)
 		return err_ours(e, "SANDBOX_MAX_CONCURRENT=%u is above %d", slots,
 				SETUP_SLOTS);
-	if (raise_descriptors(&p->settings, slots, why, e) < 0 ||
-	    identity_decide(&p->settings, e) < 0 || fill_setup(p, slots, why, e) < 0 ||
+	if (identity_decide(&p->settings, e) < 0 || fill_setup(p, slots, why, e) < 0 ||
+	    raise_descriptors(&p->settings, p->start->setup.slots, why, e) < 0 ||
 	    check_reach(&p->start->setup, e) < 0)
 		return -1;
 	if (why == TO_SERVE) {

@@ -28,11 +28,14 @@ static const char *const dash_version[] = {"--version", NULL};
 static const char *const plain_version[] = {"version", NULL};
 
 const struct mode_kind mode_kinds[] = {
-	[MODE_PYTHON] = {"python", "python3", "script.py", dash_version,
+	[MODE_PYTHON] = {"python", "python3", "script.py", dash_version, WAITS_STARTED,
 			 runtime_ask_python},
-	[MODE_GOLANG] = {"golang", "go", "script.go", plain_version, runtime_ask_go},
-	[MODE_NODE] = {"node", "node", "script.js", dash_version, runtime_ask_node},
-	[MODE_SHELL] = {"shell", "bash", "script.sh", dash_version, runtime_ask_bash},
+	[MODE_GOLANG] = {"golang", "go", "script.go", plain_version, WAITS_EXEC,
+			 runtime_ask_go},
+	[MODE_NODE] = {"node", "node", "script.js", dash_version, WAITS_STARTED,
+		       runtime_ask_node},
+	[MODE_SHELL] = {"shell", "bash", "script.sh", dash_version, WAITS_EXEC,
+			runtime_ask_bash},
 };
 static_assert(sizeof(mode_kinds) / sizeof(mode_kinds[0]) == MODE_COUNT,
 	      "a mode lacks its kind");

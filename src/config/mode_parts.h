@@ -9,6 +9,7 @@
 #include <stddef.h>
 
 #include "config/mode.h"
+#include "wire/setup.h"
 
 #define RUNTIME_TREES 16
 
@@ -33,6 +34,7 @@ struct mode_kind {
 	const char *program;
 	const char *script;
 	const char *const *version; /* arguments */
+	uint32_t waits;             /* enum setup_waits */
 	/* asks for exe, prefixes, libs and packages; -1 with errno when it does not
 	 * answer */
 	int (*ask)(struct runtime *r);

@@ -222,6 +222,7 @@ int mode_rows(const struct settings *s, const struct runtime *r, struct setup *s
 	if (r->id == MODE_GOLANG)
 		row_arg(row, "run");
 	row_arg(row, row->script);
+	row->waits = kind->waits;
 	m->row = setup->rows++;
 	m->typescript_row = -1;
 	if (r->id == MODE_NODE)

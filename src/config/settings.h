@@ -25,6 +25,8 @@ struct settings {
 			  (SANDBOX_SUPPORTED_LANGUAGES too) */
 	uint64_t max_concurrent;
 	uint64_t queue;
+	uint64_t warm; /* sandboxes of each mode that wait for a request; 0: none */
+	uint64_t warm_memory_mb; /* the most that they hold together */
 	uint64_t timeout_sec;
 	uint64_t max_timeout_sec;
 	uint64_t max_output_kb;

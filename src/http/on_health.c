@@ -20,6 +20,7 @@ void on_health(struct conn *k)
 		.settings = h->settings,
 		.report = h->jobs ? jobs_report(h->jobs) : NULL,
 		.loss = h->jobs ? jobs_loss(h->jobs) : NULL,
+		.warm = h->jobs ? jobs_warm(h->jobs) : NULL,
 		.running = h->jobs ? jobs_running(h->jobs) : 0,
 		.draining = h->draining,
 		.uptime_sec = (unsigned long)((loop_now_ns() - h->start_ns) / 1000000000),

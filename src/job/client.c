@@ -199,6 +199,10 @@ static void on_message(struct jobs *j, const struct message *m, int fds[MESSAGE_
 			j->on_report(j->on_report_arg, &j->report);
 		return;
 	}
+	if (m->type == MSG_WARM) {
+		j->warm = m->warm;
+		return;
+	}
 	job = job_by_run(j, m->run);
 	if (!job || !on_news(job, m, fds))
 		log_error("launcher.message", "type=%u run=%llu known=%d", m->type,
@@ -254,6 +258,7 @@ void client_detach(struct jobs *j)
 	}
 	j->want_write = false;
 	j->report_fresh = false;
+	j->warm = (struct warm_state){0};
 }
 
 void jobs_new_launcher(struct jobs *j, int launcher_fd)

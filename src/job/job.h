@@ -147,6 +147,8 @@ struct loss {
 	uint64_t ended_ns; /* 0: it is gone still */
 };
 const struct loss *jobs_loss(const struct jobs *j);
+/* sandboxes that wait, as the launcher told last */
+const struct warm_state *jobs_warm(const struct jobs *j);
 /* NULL before the launcher's first; the last one known while a launcher is replaced */
 const struct report *jobs_report(const struct jobs *j);
 /* a launcher and its report, isolation at or above the minimum, not draining */

@@ -69,6 +69,7 @@ struct jobs {
 	bool report_fresh; /* of the present launcher */
 	struct report report;
 	struct loss loss;
+	struct warm_state warm; /* of the present launcher */
 	void (*on_report)(void *arg, const struct report *r);
 	void *on_report_arg;
 };

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/fs.h"
 #include "base/mem.h"
@@ -147,6 +148,49 @@ static int fill(struct buf *b, const struct run_request *r)
 	return add_record(b, INPUT_END, "", NULL, 0);
 }
 
+/* "coding: utf-8", of which `name` is what follows the word */
+static bool is_utf8(const char *name, const char *end)
+{
+	while (name < end && (*name == ':' || *name == '=' || *name == ' '))
+		name++;
+	return end - name > 5 && strncasecmp(name, "utf-8", 5) == 0 &&
+	       strchr(" \t\r\n", name[5]);
+}
+
+/* One of the first two lines may name an encoding that is not UTF-8: python then reads
+ * its script a second time, from its beginning. */
+static bool names_encoding(const char *code, size_t len)
+{
+	const char *const behind = code + len;
+	const char *end = code, *at = code;
+
+	for (int lines = 0; lines < 2 && end < behind; lines++) {
+		end = memchr(end, '\n', (size_t)(behind - end));
+		end = end ? end + 1 : behind;
+	}
+	while (at < end && (at = memmem(at, (size_t)(end - at), "coding", 6))) {
+		at += 6;
+		if (!is_utf8(at, end))
+			return true;
+	}
+	return false;
+}
+
+/* what an interpreter looks at when it starts cannot be given to one that has started */
+static bool must_start_cold(const struct run_request *r)
+{
+	const enum mode_id id = r->mode->id;
+
+	if (id != MODE_PYTHON && id != MODE_NODE)
+		return false;
+	if ((r->args && r->args[0]) || (r->env && r->env[0]) || r->traceparent[0])
+		return true;
+	for (size_t i = 0; id == MODE_NODE && i < r->file_count; i++)
+		if (strcmp(r->files[i].name, "package.json") == 0)
+			return true;
+	return id == MODE_PYTHON && names_encoding(r->code.bytes, r->code.len);
+}
+
 int prepare_job(struct job *job, struct err *e)
 {
 	struct run_request *r = &job->request;
@@ -159,6 +203,7 @@ int prepare_job(struct job *job, struct err *e)
 	}
 	job->plan = (struct plan){.row = r->row, .limits = r->limits};
 	job->plan.input_bytes = input.len;
+	job->plan.cold = must_start_cold(r);
 	job->input_fd = fs_sealed("input", input.bytes, input.len);
 	buf_done(&input);
 	if (job->input_fd < 0)

@@ -96,6 +96,11 @@ int queue_refuse_lost(uint32_t layer, struct err *e)
 		report_layer_name((enum layer_id)(layer - 1)));
 }
 
+const struct warm_state *jobs_warm(const struct jobs *j)
+{
+	return &j->warm;
+}
+
 const struct loss *jobs_loss(const struct jobs *j)
 {
 	return &j->loss;

@@ -239,6 +239,26 @@ int cgroup_run_limit(struct cgroup_slot *slot, const struct cgroup_limits *limit
 	return 0;
 }
 
+int cgroup_slot_idle(struct cgroup_slot *slot, bool idle)
+{
+	const struct cgroup_kernel *k = kernel_of(slot);
+
+	if (!k || slot->idle == idle)
+		return 0;
+	if (cgroup_put(slot, CGROUP_FILE_CPU_WEIGHT, "%s",
+		       idle ? k->weight_idle : k->weight_usual) < 0)
+		return -1;
+	slot->idle = idle;
+	return 0;
+}
+
+uint64_t cgroup_memory_kb(const struct cgroup_slot *slot)
+{
+	const uint64_t held = cgroup_number(slot, CGROUP_FILE_MEMORY_NOW, NULL);
+
+	return held == CGROUP_UNKNOWN64 ? held : held / 1024;
+}
+
 int cgroup_run_fd(const struct cgroup_slot *slot)
 {
 	return slot->kind == CGROUP_V2 ? slot->dir_fd[CGROUP_RUN] : -1;

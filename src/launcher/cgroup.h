@@ -75,6 +75,7 @@ enum cgroup_file {
 	CGROUP_FILE_SWAP_MAX,
 	CGROUP_FILE_PIDS_MAX,
 	CGROUP_FILE_CPU_MAX,
+	CGROUP_FILE_CPU_WEIGHT,
 	CGROUP_FILES,
 };
 
@@ -92,7 +93,7 @@ struct cgroup_slot {
 	int file_fd[CGROUP_FILES];
 	int oom_fd;
 	struct cgroup_limits set;
-	bool set_valid, used, oom_woke;
+	bool set_valid, used, oom_woke, idle;
 	struct cgroup_counters begin;
 };
 
@@ -138,6 +139,10 @@ int cgroup_run_begin(struct cgroup_slot *slot, const struct cgroup_limits *limit
 /* other limits for a sandbox that was waiting; its CPU time begins anew */
 int cgroup_run_limit(struct cgroup_slot *slot, const struct cgroup_limits *limits,
 		     struct err *e);
+/* idle: everything in the slot gets only the CPU time that nobody else wants */
+int cgroup_slot_idle(struct cgroup_slot *slot, bool idle);
+/* what its cgroup holds now, in KiB: on v1 with its worker; unknown: CGROUP_UNKNOWN64 */
+uint64_t cgroup_memory_kb(const struct cgroup_slot *slot);
 /* directory for CLONE_INTO_CGROUP, from begin to end; -1: clone without it */
 int cgroup_run_fd(const struct cgroup_slot *slot);
 /*

@@ -36,6 +36,7 @@ struct cgroup_kernel {
 	const char *oom_key, *cpu_key; /* NULL: the file is a bare number */
 	unsigned cpu_per_us;
 	const char *no_quota;
+	const char *weight_usual, *weight_idle;
 };
 
 extern const struct cgroup_kernel cgroup_v1, cgroup_v2;

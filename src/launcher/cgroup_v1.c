@@ -33,6 +33,7 @@ static const struct cgroup_file_row files[CGROUP_FILES] = {
 	[CGROUP_FILE_SWAP_MAX] = {CGROUP_MEMORY, "memory.memsw.limit_in_bytes", O_WRONLY},
 	[CGROUP_FILE_PIDS_MAX] = {CGROUP_PIDS, "pids.max", O_WRONLY},
 	[CGROUP_FILE_CPU_MAX] = {CGROUP_CPU, "cpu.cfs_quota_us", O_WRONLY},
+	[CGROUP_FILE_CPU_WEIGHT] = {CGROUP_CPU, "cpu.shares", O_WRONLY},
 };
 
 static int make_dir(struct cgroup_slot *slot, int c)
@@ -210,4 +211,6 @@ const struct cgroup_kernel cgroup_v1 = {
 	.cpu_key = NULL,
 	.cpu_per_us = 1000,
 	.no_quota = "-1",
+	.weight_usual = "1024",
+	.weight_idle = "2",
 };

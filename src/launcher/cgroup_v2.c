@@ -27,12 +27,14 @@ static const struct cgroup_file_row files[CGROUP_FILES] = {
 	[CGROUP_FILE_OOM] = {CGROUP_RUN, "memory.events", O_RDONLY},
 	[CGROUP_FILE_CPU_TIME] = {CGROUP_RUN, "cpu.stat", O_RDONLY},
 	[CGROUP_FILE_CPU_STAT] = {CGROUP_RUN, "cpu.stat", O_RDONLY},
+	[CGROUP_FILE_MEMORY_NOW] = {CGROUP_RUN, "memory.current", O_RDONLY},
 	[CGROUP_FILE_MEMORY_PEAK] = {CGROUP_RUN, "memory.peak", O_RDONLY},
 	[CGROUP_FILE_PIDS_PEAK] = {CGROUP_RUN, "pids.peak", O_RDONLY},
 	[CGROUP_FILE_MEMORY_MAX] = {CGROUP_RUN, "memory.max", O_WRONLY},
 	[CGROUP_FILE_SWAP_MAX] = {CGROUP_RUN, "memory.swap.max", O_WRONLY},
 	[CGROUP_FILE_PIDS_MAX] = {CGROUP_RUN, "pids.max", O_WRONLY},
 	[CGROUP_FILE_CPU_MAX] = {CGROUP_RUN, "cpu.max", O_WRONLY},
+	[CGROUP_FILE_CPU_WEIGHT] = {CGROUP_SLOT, "cpu.weight", O_WRONLY},
 };
 
 static int make_leaf(struct cgroup_slot *slot, int place, const char *name)
@@ -195,4 +197,6 @@ const struct cgroup_kernel cgroup_v2 = {
 	.cpu_key = "usage_usec",
 	.cpu_per_us = 1,
 	.no_quota = "max",
+	.weight_usual = "100",
+	.weight_idle = "1",
 };

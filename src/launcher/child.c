@@ -66,6 +66,8 @@ static const struct {
 	{child_seccomp, "seccomp", EVERY},
 	{child_listener, "listener", EVERY},
 	{child_open_files, "open_files", EVERY}, /* below what sending needs */
+	/* nothing is left to do but what the order says */
+	{child_order, "order", APART},
 	{child_exec, "exec", EVERY},
 };
 
@@ -181,9 +183,18 @@ static int child_fault(const struct child *c, int step)
 }
 #endif
 
+_Noreturn void child_fail(const struct child *c, int step)
+{
+	const struct child_news n = {
+		.type = NEWS_FAILED, .step = step, .num = errno, .at_ns = child_now_ns()};
+
+	(void)child_send(c, &n, NULL,
+			 0); /* nobody listens: the launcher is gone, and so are we */
+	_exit(127);
+}
+
 _Noreturn void child_main(struct child *c)
 {
-	struct child_news n = {.type = NEWS_FAILED};
 	int i, fault;
 
 	for (i = 0; i < STEP_COUNT; i++) {
@@ -201,10 +212,5 @@ _Noreturn void child_main(struct child *c)
 			break;
 	}
 	/* only a failure comes here: the last step does not return when it works */
-	n.step = i;
-	n.num = errno;
-	n.at_ns = child_now_ns();
-	(void)child_send(c, &n, NULL,
-			 0); /* nobody listens: the launcher is gone, and so are we */
-	_exit(127);
+	child_fail(c, i);
 }

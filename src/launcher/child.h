@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "wire/input.h"
@@ -36,7 +37,9 @@ struct abilities {
 };
 
 #define CHILD_UID 1000
-#define CHILD_WORDS 32 /* of a row's own argv and environment */
+#define CHILD_INODES_PER_MB 128 /* of the scratch tmpfs, */
+#define CHILD_INODES 1024       /* and these */
+#define CHILD_WORDS 32          /* of a row's own argv and environment */
 
 enum child_news_type {
 	NEWS_PLACES = 1, /* fds: /work, and /proc when memory is polled */
@@ -44,6 +47,7 @@ enum child_news_type {
 	NEWS_FAILED,     /* .step, .num */
 	NEWS_EXITED,     /* .status */
 	NEWS_LISTENER,   /* fd: where refused calls are reported */
+	NEWS_READY,      /* it waits for a struct child_order */
 };
 
 struct child_news {
@@ -54,6 +58,11 @@ struct child_news {
 	uint64_t at_ns; /* CLOCK_MONOTONIC */
 };
 
+/* to a child that waits, by the socket of its news; fd: the input */
+struct child_order {
+	struct plan plan; /* the row is the one it was made for */
+};
+
 enum { NS_USER, NS_MNT, NS_PID, NS_NET, NS_IPC, NS_UTS, NS_CGROUP, NS_COUNT };
 
 struct child {
@@ -61,6 +70,7 @@ struct child {
 	const struct setup_row *row;
 	struct abilities abilities;
 	struct plan plan;
+	uint32_t waits; /* enum setup_waits */
 	int input_fd;
 	int news_fd;
 	int proc_fd; /* the host's /proc */
@@ -79,6 +89,8 @@ struct child {
 	int work_fd;
 	int listener_fd; /* -1: none */
 	const char *input;
+	int script_fd;  /* what an interpreter that waits reads its script from */
+	int argc, envc; /* of the row's own words */
 	char words[SETUP_WORDS + CHILD_WORDS * SETUP_PATH]; /* what names the place */
 	const char *argv[CHILD_WORDS + INPUT_ARGS_MAX + 1];
 	const char *envp[CHILD_WORDS + INPUT_ENV_MAX + 1];
@@ -131,7 +143,24 @@ int child_descriptors(struct child *c);
 int child_seccomp(struct child *c);
 int child_listener(struct child *c);
 int child_open_files(struct child *c);
+int child_order(struct child *c);
 int child_exec(struct child *c);
+
+/* --- child_input.c: what is in input_fd, and the plan says how much; with the code that
+ * is in it when that is asked for */
+int child_take_input(struct child *c);
+int child_script(const struct child *c, const char **out_code, uint64_t *out_len);
+
+/* --- child_limits.c: of a program that waits, these sink to what its plan says */
+enum { CHILD_LOWERED = 2 };
+extern const int child_lowered_what[CHILD_LOWERED];
+void child_lowered(const struct child *c, struct rlimit out[CHILD_LOWERED]);
+
+/* --- child_wait.c, in process 1: until its interpreter has been given the script, which
+ * it runs when script_fd is closed; does not return when that cannot be */
+void child_await_order(struct child *c, pid_t program);
+/* child.c: says that this step failed, and ends */
+_Noreturn void child_fail(const struct child *c, int step);
 
 /* true: the run shares the host's namespaces, so that everything it must not reach is in
  * sight */

@@ -54,17 +54,19 @@ static int child_settle(struct child *c)
 		.len = (unsigned short)f->len,
 		.filter = (struct sock_filter *)f->insns,
 	};
+	/* who needs no /proc to end its tree keeps none */
+	const bool two = child_shares(c) || c->script_fd >= 0;
 	const int news_fd = fcntl(c->news_fd, F_DUPFD_CLOEXEC, 2);
-	const int proc_fd = fcntl(c->proc_fd, F_DUPFD_CLOEXEC, 2);
+	const int other_fd = fcntl(c->script_fd >= 0 ? c->script_fd : c->proc_fd,
+				   F_DUPFD_CLOEXEC, 2);
 	sigset_t none;
 
-	if (news_fd < 0 || proc_fd < 0 || dup3(news_fd, 0, O_CLOEXEC) < 0 ||
-	    dup3(proc_fd, 1, O_CLOEXEC) < 0)
+	if (news_fd < 0 || other_fd < 0 || dup3(news_fd, 0, O_CLOEXEC) < 0 ||
+	    dup3(other_fd, 1, O_CLOEXEC) < 0)
 		return -1;
 	c->news_fd = 0;
-	c->proc_fd = 1;
-	/* who needs no /proc to end its tree keeps none */
-	if (sys_close_range(child_shares(c) ? 2 : 1, ~0U, 0) < 0)
+	*(c->script_fd >= 0 ? &c->script_fd : &c->proc_fd) = 1;
+	if (sys_close_range(two ? 2 : 1, ~0U, 0) < 0)
 		return -1;
 	sigemptyset(&none);
 	if (child_shares(c) && sigprocmask(SIG_SETMASK, &none, NULL) < 0)
@@ -95,8 +97,14 @@ int child_fork(struct child *c)
 	/* a program that failed before execve has said so already; the launcher heard
 	 * that first */
 	n.at_ns = child_clock_ns();
+	if (c->waits == WAITS_STARTED)
+		child_await_order(c, pid);
 	if (child_settle(c) < 0)
 		_exit(125);
+	if (c->script_fd >= 0) {
+		n.at_ns = child_clock_ns();
+		close(c->script_fd); /* the end of the script: now it is run */
+	}
 	(void)child_send(c, &n, NULL, 0); /* nobody listens: we are about to be killed */
 	child_reap(c, pid);
 }

@@ -167,8 +167,9 @@ static int child_own_places(struct child *c, int envc)
 	return 0;
 }
 
-static int child_records(struct child *c, int argc, int envc)
+static int child_records(struct child *c)
 {
+	int argc = c->argc, envc = c->envc;
 	const int argc_most = argc + INPUT_ARGS_MAX, envc_most = envc + INPUT_ENV_MAX;
 	struct cursor k = {c->input, c->plan.input_bytes};
 	const char *name, *data;
@@ -205,26 +206,51 @@ static int child_records(struct child *c, int argc, int envc)
 	}
 }
 
+int child_script(const struct child *c, const char **out_code, uint64_t *out_len)
+{
+	struct cursor k = {c->input, c->plan.input_bytes};
+	struct input_record r;
+	const char *name;
+
+	do {
+		if (child_next(&k, &r, &name, out_code) < 0)
+			return -1;
+	} while (r.kind != INPUT_SCRIPT && r.kind != INPUT_END);
+	*out_len = r.data_len;
+	return r.kind == INPUT_SCRIPT ? 0 : child_bad();
+}
+
 int child_inputs(struct child *c)
 {
-	const uint64_t len = c->plan.input_bytes;
-	int argc, envc, seals;
-	struct stat st;
-	void *map;
-
-	argc = child_words(&c->row->argv, c->argv);
-	envc = child_words(&c->row->env, c->envp);
-	if (argc < 0 || envc < 0 || (child_shares(c) && child_own_places(c, envc) < 0))
+	c->argc = child_words(&c->row->argv, c->argv);
+	c->envc = child_words(&c->row->env, c->envp);
+	if (c->argc < 0 || c->envc < 0 ||
+	    (child_shares(c) && child_own_places(c, c->envc) < 0))
 		return -1;
 	/* git gives up when it may not read what it sees in /etc */
-	if (child_shares(c) && envc < CHILD_WORDS)
-		c->envp[envc++] = "GIT_CONFIG_NOSYSTEM=1";
+	if (child_shares(c) && c->envc < CHILD_WORDS)
+		c->envp[c->envc++] = "GIT_CONFIG_NOSYSTEM=1";
 	if (mkdirat(c->work_fd, c->setup->output_dir, 0755) < 0)
 		return -1;
 	if (c->plan.errand != ERRAND_NONE)
 		return 0;
-	if (argc == 0)
+	if (c->argc == 0)
 		return child_bad();
+	if (c->waits == WAITS_NOT)
+		return child_take_input(c);
+	/* the interpreter opens its script when it has started, and waits there */
+	if (c->waits == WAITS_STARTED)
+		return mknodat(c->work_fd, c->row->script, S_IFIFO | 0600, 0);
+	return 0;
+}
+
+int child_take_input(struct child *c)
+{
+	const uint64_t len = c->plan.input_bytes;
+	struct stat st;
+	void *map;
+	int seals;
+
 	/* what is checked below must still be there when it is used */
 	seals = fcntl(c->input_fd, F_GET_SEALS);
 	if (seals < 0 || (seals & INPUT_SEALS) != INPUT_SEALS)
@@ -237,5 +263,5 @@ int child_inputs(struct child *c)
 	if (map == MAP_FAILED)
 		return -1;
 	c->input = map;
-	return child_records(c, argc, envc);
+	return child_records(c);
 }

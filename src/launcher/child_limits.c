@@ -65,12 +65,27 @@ static rlim_t child_processes(const struct child *c)
 	return c->processes + c->setup->slots * (rlim_t)(pids + 2);
 }
 
+static rlim_t child_cpu_sec(const struct child *c)
+{
+	/* the launcher counts all of the run and is to be first; this stops a process
+	 * that it does not get to look at */
+	return (c->plan.limits.cpu_ms + 999) / 1000 + 2;
+}
+
+const int child_lowered_what[CHILD_LOWERED] = {RLIMIT_CPU, RLIMIT_NPROC};
+
+void child_lowered(const struct child *c, struct rlimit out[CHILD_LOWERED])
+{
+	const rlim_t cpu_sec = child_cpu_sec(c), processes = child_processes(c);
+
+	out[0] = (struct rlimit){cpu_sec, cpu_sec + 1};
+	out[1] = (struct rlimit){processes, processes};
+}
+
 static int child_rlimits(const struct child *c)
 {
 	const struct limits *l = &c->plan.limits;
-	/* the launcher counts all of the run and is to be first; this stops a process
-	 * that it does not get to look at */
-	const rlim_t cpu_sec = (l->cpu_ms + 999) / 1000 + 2;
+	const rlim_t cpu_sec = child_cpu_sec(c);
 	const struct {
 		int what;
 		rlim_t value;

@@ -121,8 +121,6 @@ static char *child_number(char *at, uint64_t n)
 	return at;
 }
 
-#define INODES_PER_MB 128
-
 int child_scratch(struct child *c)
 {
 	static const char *const dirs[] = {"/work/work", "/work/tmp", "/work/shm",
@@ -135,7 +133,8 @@ int child_scratch(struct child *c)
 	at = child_number(at + 14, (uint64_t)c->plan.limits.disk_mb << 20);
 	memcpy(at, ",nr_inodes=", 11);
 	at = child_number(at + 11,
-			  (uint64_t)c->plan.limits.disk_mb * INODES_PER_MB + 1024);
+			  (uint64_t)c->plan.limits.disk_mb * CHILD_INODES_PER_MB +
+				  CHILD_INODES);
 	*at = '\0';
 	if (mount("scratch", "/work", "tmpfs", PLAIN, options) < 0)
 		return -1;

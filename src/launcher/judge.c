@@ -115,6 +115,7 @@ void run_judge(struct run *r, struct outcome *o)
 
 	o->verdict = judge(r);
 	o->pids_out = r->pids_out;
+	o->warm = r->warm;
 	if (r->disk_out || r->pids_out)
 		o->signal = SIGKILL;
 	else if (r->exited && WIFEXITED(r->wait_status))

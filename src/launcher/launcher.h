@@ -10,6 +10,7 @@
  *	place.c     the directories of runs that have no mount namespace
  *	worker.c    lives in the slot, clones runs
  *	child*.c    the run's own side, up to execve
+ *	warm.c      sandboxes that wait for a request
  *	watch.c     waits for a run's end
  *	look.c      limits that nothing else enforces
  *	sample.c    what a run uses, sockets.c what its sockets hold
@@ -52,6 +53,8 @@ enum slot_state {
 	SLOT_EMPTY,    /* nothing there */
 	SLOT_BUILDING, /* its worker is making the root */
 	SLOT_FREE,
+	SLOT_WARMING, /* a sandbox is made in it that nobody has asked for, */
+	SLOT_WAITING, /* or waits in it for who does */
 	SLOT_BUSY,
 };
 
@@ -72,8 +75,13 @@ struct run {
 	pid_t collector;
 	int collector_fd;
 	int files_fd;
+	int stream_fd[3]; /* of one that waits: as in MSG_STREAMS */
+	int input_fd; /* of one that has waited, until it starts: a cold one may need it
+		       */
 	uint64_t arrived_ns, started_ns, exited_ns;
 	bool started, exited, timed_out, cpu_out, memory_out, killed, dead;
+	bool warm;        /* it was waiting when its request came */
+	uint64_t held_kb; /* memory of one that waits */
 	bool orphan; /* found without its worker: killed, and its end is all we want */
 	bool pids_out, disk_out;  /* found by looking, where nothing else stops them */
 	bool ending;              /* init was told to end its tree */
@@ -122,6 +130,18 @@ struct unsent {
 	int fds[MESSAGE_FDS];
 };
 
+/* rows whose sandboxes die while they wait are tried again later and later */
+struct warm {
+	struct loop_timer retry;
+	struct loop_timer tell;
+	bool fixed_disk; /* this host does not let us resize one: another size is cold */
+	struct {
+		unsigned failures; /* since one was of use */
+		uint64_t not_before_ns;
+		uint64_t size_kb; /* of the last one */
+	} row[SETUP_ROWS];
+};
+
 struct launcher {
 	const struct launcher_start *start;
 	const struct setup *setup;
@@ -153,6 +173,7 @@ struct launcher {
 	unsigned slot_count;
 	struct waiting *waiting;
 	unsigned waiting_count;
+	struct warm warm;
 };
 
 /* --- start.c: does not return before the server is gone; the exit status */
@@ -165,6 +186,9 @@ unsigned launcher_descriptors(unsigned slots);
 void launcher_on_server(void *arg, uint32_t events);
 void launcher_send(struct launcher *l, const struct message *m, const int *fds);
 void launcher_next_waiting(struct launcher *l); /* a slot became free */
+/* in a slot of its own; input_fd is taken when it has to wait for one */
+void launcher_start_cold(struct launcher *l, const struct message *m, int *input_fd,
+			 uint64_t arrived_ns);
 void launcher_refuse_waiting(struct launcher *l);
 void launcher_report(struct launcher *l); /* as it is now, to the server */
 
@@ -207,8 +231,26 @@ void slot_build(struct slot *s);     /* asynchronous: ends in slot_ready or anot
 void slot_reset(
 	struct slot *s); /* after a run: free again, or rebuilt when anything is odd */
 struct slot *slot_free_one(struct launcher *l);
+/* a sandbox that waits for its request; of a row that can */
+void slot_start_waiting(struct slot *s, uint32_t row);
+struct cgroup_limits slot_limits(const struct slot *s, const struct plan *p);
 void slot_start_run(struct slot *s, const struct message *m, int input_fd,
 		    uint64_t arrived_ns);
+
+/* --- warm.c */
+void warm_start(struct launcher *l); /* the probe is over */
+/* makes what is missing, one at a time; whenever a slot becomes free */
+void warm_fill(struct launcher *l);
+/* true: one that waited has it from here on */
+bool warm_take(struct launcher *l, const struct message *m, int input_fd,
+	       uint64_t arrived_ns);
+void warm_ready(struct run *r);   /* it waits now */
+void warm_started(struct run *r); /* it has its request, and runs */
+/* one that waits, or that has not started what it was given: then another one does */
+bool warm_concerns(const struct run *r);
+void warm_failed(struct run *r, const char *step, int num);
+/* none that waits now is used any more */
+void warm_drop(struct launcher *l);
 
 /* --- seed.c */
 void seed_start(struct launcher *
@@ -217,6 +259,7 @@ void seed_slot_ready(struct launcher *l);
 void seed_over(struct launcher *l, bool complete);
 
 /* --- watch.c */
+void run_init(struct run *r, struct slot *s); /* a zeroed one */
 void run_clear(struct run *r);
 void run_watch(
 	struct run *r); /* pid_fd and news_fd are set: from here on events do the rest */

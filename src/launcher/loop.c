@@ -143,7 +143,8 @@ static void refuse(struct launcher *l, const struct message *m, const char *step
 	launcher_send(l, &answer, NULL);
 }
 
-static void on_run(struct launcher *l, const struct message *m, int *input_fd)
+void launcher_start_cold(struct launcher *l, const struct message *m, int *input_fd,
+			 uint64_t arrived_ns)
 {
 	struct slot *s = l->probe ? NULL : slot_free_one(l);
 	struct waiting *w;
@@ -151,18 +152,26 @@ static void on_run(struct launcher *l, const struct message *m, int *input_fd)
 	if (l->lost.now || (!l->probe && l->report.level < l->setup->min_level)) {
 		refuse(l, m, "isolation", EPERM);
 	} else if (s) {
-		slot_start_run(s, m, *input_fd, loop_now_ns());
+		slot_start_run(s, m, *input_fd, arrived_ns);
 	} else if (l->waiting_count < l->slot_count) {
 		w = &l->waiting[l->waiting_count++];
 		w->message = *m;
 		w->input_fd = take_fd(input_fd);
-		w->arrived_ns = loop_now_ns();
+		w->arrived_ns = arrived_ns;
 	} else {
 		struct message answer = {.type = MSG_FAILED, .run = m->run};
 
 		answer.failure.busy = 1;
 		launcher_send(l, &answer, NULL);
 	}
+}
+
+static void on_run(struct launcher *l, const struct message *m, int *input_fd)
+{
+	const uint64_t now = loop_now_ns();
+
+	if (l->probe || l->lost.now || !warm_take(l, m, *input_fd, now))
+		launcher_start_cold(l, m, input_fd, now);
 }
 
 static struct waiting take_waiting(struct launcher *l, unsigned i)
@@ -185,6 +194,7 @@ void launcher_next_waiting(struct launcher *l)
 		slot_start_run(s, &w.message, w.input_fd, w.arrived_ns);
 		close(w.input_fd);
 	}
+	warm_fill(l);
 }
 
 void launcher_refuse_waiting(struct launcher *l)

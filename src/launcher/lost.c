@@ -179,6 +179,7 @@ void lost_begin(struct launcher *l, int layer, const char *step, int num)
 		  report_layer_name((enum layer_id)layer), step, strerror(num));
 	launcher_report(l);
 	launcher_refuse_waiting(l);
+	warm_drop(l);
 	try_later(l);
 }
 
@@ -262,8 +263,8 @@ static void restore(struct launcher *l)
 
 		loop_timer_stop(l->loop, &s->retry);
 		s->failures = 0;
-		if (s->state == SLOT_BUSY || s->state == SLOT_BUILDING) {
-			s->condemned = s->state == SLOT_BUSY;
+		if (s->state != SLOT_EMPTY && s->state != SLOT_FREE) {
+			s->condemned = s->state != SLOT_BUILDING;
 			continue;
 		}
 		if (s->state == SLOT_FREE)

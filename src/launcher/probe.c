@@ -84,6 +84,7 @@ static void end_probe(struct launcher *l)
 		if (l->slots[i].state == SLOT_EMPTY)
 			slot_build(&l->slots[i]);
 	}
+	warm_start(l);
 	seed_start(l);
 }
 

@@ -119,6 +119,7 @@ static void rebuild_slots(struct launcher *l)
 {
 	unsigned i;
 
+	warm_drop(l);
 	for (i = 0; i < l->slot_count; i++) {
 		l->slots[i].condemned = true;
 		if (l->slots[i].state == SLOT_FREE)

@@ -140,17 +140,27 @@ static void on_cloned(struct slot *s, const struct worker_answer *a, int *fds,
 	}
 	r->pid = a->pid;
 	r->pid_fd = take_fd(&fds[0]);
-	if (r->plan.errand != ERRAND_NONE)
+	if (s->state == SLOT_WARMING) {
+		memcpy(r->stream_fd, fds + 1, sizeof(r->stream_fd));
+		fds[1] = fds[2] = fds[3] = -1;
+	} else if (r->plan.errand != ERRAND_NONE) {
 		r->canary_fd = take_fd(&fds[2]); /* open, so that it can be written to */
-	else
+	} else {
 		launcher_send(s->launcher, &m, fds + 1);
+	}
 	run_watch(r);
+}
+
+/* the worker was told to clone something */
+static bool has_order(const struct slot *s)
+{
+	return s->state == SLOT_BUSY || s->state == SLOT_WARMING;
 }
 
 /* the worker died by itself, or was killed with a run that used up the memory */
 static void worker_lost(struct slot *s)
 {
-	bool unanswered = s->state == SLOT_BUSY && s->run.pid_fd < 0;
+	bool unanswered = has_order(s) && s->run.pid_fd < 0;
 	enum slot_state state = s->state;
 
 	drop_worker(s);
@@ -161,6 +171,8 @@ static void worker_lost(struct slot *s)
 		run_worker_lost(&s->run);
 	else if (state == SLOT_FREE)
 		slot_reset(s);
+	else if (state != SLOT_BUSY)
+		run_kill(&s->run); /* nobody has a use for it yet */
 	/* else a run goes on without it: the launcher is its parent; rebuilt afterwards
 	 */
 }
@@ -178,7 +190,7 @@ static int hear_worker(struct slot *s)
 	a.step[sizeof(a.step) - 1] = '\0';
 	if (s->state == SLOT_BUILDING)
 		on_built(s, &a, fds);
-	else if (s->state == SLOT_BUSY && s->run.pid_fd < 0)
+	else if (has_order(s) && s->run.pid_fd < 0)
 		on_cloned(s, &a, fds, count);
 	for (i = 0; i < count; i++)
 		defer_close(&fds[i]);
@@ -320,34 +332,35 @@ struct slot *slot_free_one(struct launcher *l)
 	return NULL;
 }
 
-static int begin_cgroup(struct slot *s, const struct plan *p, struct err *e)
+struct cgroup_limits slot_limits(const struct slot *s, const struct plan *p)
 {
-	const struct limits *l = &p->limits;
-	struct cgroup_limits want = {
-		.memory_bytes = (uint64_t)l->memory_mb << 20,
-		.pids = l->pids,
+	return (struct cgroup_limits){
+		.memory_bytes = (uint64_t)p->limits.memory_mb << 20,
+		.pids = p->limits.pids,
 		.cpu_milli = p->errand == ERRAND_CPU ? CANARY_CPU_MILLI
 						     : s->launcher->setup->cpu_milli,
 	};
+}
 
+static int begin_cgroup(struct slot *s, const struct plan *p, struct err *e)
+{
+	const struct cgroup_limits want = slot_limits(s, p);
+
+	if (cgroup_slot_idle(&s->cgroup, s->state == SLOT_WARMING) < 0)
+		return err_errno(e, "weigh the CPU time of slot %u", s->n);
 	return cgroup_run_begin(&s->cgroup, &want, e);
 }
 
-void slot_start_run(struct slot *s, const struct message *m, int input_fd,
-		    uint64_t arrived_ns)
+/* the slot's run, cloned by its worker as its plan and state say */
+static void clone_run(struct slot *s, int input_fd)
 {
-	struct worker_order order = {.plan = m->plan};
+	struct worker_order order = {.plan = s->run.plan,
+				     .waits = s->state == SLOT_WARMING};
 	int pair[2], fds[3] = {-1, input_fd, -1};
 	struct run *r = &s->run;
 	struct err e = {0};
 
-	run_clear(r);
-	r->slot = s;
-	r->id = m->run;
-	r->plan = m->plan;
-	r->arrived_ns = arrived_ns;
-	s->state = SLOT_BUSY;
-	if (begin_cgroup(s, &m->plan, &e) < 0) {
+	if (begin_cgroup(s, &r->plan, &e) < 0) {
 		log_error("run.cgroup", "slot=%u error=\"%s\"", s->n, e.text);
 		s->condemned = true;
 		run_refused(r, "cgroup", e.num);
@@ -370,6 +383,31 @@ void slot_start_run(struct slot *s, const struct message *m, int input_fd,
 	close(pair[1]);
 }
 
+void slot_start_run(struct slot *s, const struct message *m, int input_fd,
+		    uint64_t arrived_ns)
+{
+	struct run *r = &s->run;
+
+	run_clear(r);
+	r->id = m->run;
+	r->plan = m->plan;
+	r->arrived_ns = arrived_ns;
+	s->state = SLOT_BUSY;
+	clone_run(s, input_fd);
+}
+
+void slot_start_waiting(struct slot *s, uint32_t row)
+{
+	struct launcher *l = s->launcher;
+	struct run *r = &s->run;
+
+	run_clear(r);
+	r->plan = (struct plan){.row = row, .limits = l->setup->row[row].ceiling};
+	r->arrived_ns = loop_now_ns();
+	s->state = SLOT_WARMING;
+	clone_run(s, l->proc_fd);
+}
+
 void slot_init(struct slot *s, struct launcher *l, unsigned n)
 {
 	s->launcher = l;
@@ -377,11 +415,7 @@ void slot_init(struct slot *s, struct launcher *l, unsigned n)
 	s->uid = l->abilities.one_uid ? getuid() : l->setup->uid_base + n;
 	s->gid = l->abilities.one_uid ? getgid() : l->setup->uid_base + n;
 	s->worker_fd = s->worker_pid_fd = s->oom_fd = s->sockets_fd = -1;
-	s->run.slot = s;
-	s->run.pid_fd = s->run.news_fd = s->run.work_fd = s->run.proc_fd = -1;
-	s->run.place_fd = -1;
-	s->run.canary_fd = s->run.collector_fd = s->run.files_fd = -1;
-	s->run.notify.fd = -1;
+	run_init(&s->run, s);
 }
 
 int slots_make(struct launcher *l)

@@ -126,7 +126,7 @@ static int take_place(struct launcher *l, const char **out_step)
 
 enum {
 	OWN_FDS = 32,  /* and what a worker opens while it builds */
-	SLOT_FDS = 24, /* cgroup files are most of them; the run's, and one that waits */
+	SLOT_FDS = 30, /* cgroup files are most of them; the run's, and one that waits */
 	COLLECTOR_FDS = 128, /* what collect.c gives itself */
 };
 

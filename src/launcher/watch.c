@@ -30,11 +30,21 @@
 #define ORPHANS_MS 2
 #define END_MS 5 /* from the end of the program to that of its tree, as a rule */
 
+void run_init(struct run *r, struct slot *s)
+{
+	r->slot = s;
+	r->pid_fd = r->news_fd = r->work_fd = r->proc_fd = r->place_fd = -1;
+	r->canary_fd = r->collector_fd = r->files_fd = r->notify.fd = -1;
+	r->stream_fd[0] = r->stream_fd[1] = r->stream_fd[2] = r->input_fd = -1;
+	r->failed.step = -1;
+}
+
 void run_clear(struct run *r)
 {
 	struct slot *s = r->slot;
-	int *fds[] = {&r->pid_fd,   &r->news_fd,   &r->work_fd,      &r->proc_fd,
-		      &r->place_fd, &r->canary_fd, &r->collector_fd, &r->files_fd};
+	int *fds[] = {&r->pid_fd,       &r->news_fd,      &r->work_fd,      &r->proc_fd,
+		      &r->place_fd,     &r->canary_fd,    &r->collector_fd, &r->files_fd,
+		      &r->stream_fd[0], &r->stream_fd[1], &r->stream_fd[2], &r->input_fd};
 	unsigned i;
 
 	loop_timer_stop(s->launcher->loop, &r->timer);
@@ -46,10 +56,7 @@ void run_clear(struct run *r)
 		}
 	}
 	memset(r, 0, sizeof(*r));
-	r->slot = s;
-	r->pid_fd = r->news_fd = r->work_fd = r->proc_fd = r->place_fd = -1;
-	r->canary_fd = r->collector_fd = r->files_fd = r->notify.fd = -1;
-	r->failed.step = -1;
+	run_init(r, s);
 }
 
 void run_kill(struct run *r)
@@ -132,6 +139,10 @@ static void failed(struct run *r, const char *step, int num)
 		probe_run_over(l, r, copy, num);
 		return;
 	}
+	if (warm_concerns(r)) {
+		warm_failed(r, copy, num);
+		return;
+	}
 	tell_failed(r, copy, num);
 	slot_reset(r->slot);
 }
@@ -162,6 +173,24 @@ static void take_own_place(struct run *r, int *fd)
 		sample_disk(r->place_fd, UINT64_MAX, &r->disk_base);
 }
 
+static void started(struct run *r, uint64_t at_ns)
+{
+	struct message m = {.type = MSG_STARTED, .run = r->id};
+
+	if (r->slot->state != SLOT_BUSY) {
+		run_kill(r); /* without an order */
+		return;
+	}
+	r->started = true;
+	r->started_ns = at_ns;
+	m.setup_us = (at_ns - r->arrived_ns) / 1000;
+	if (r->warm)
+		warm_started(r);
+	if (r->plan.errand == ERRAND_NONE)
+		launcher_send(r->slot->launcher, &m, NULL);
+	loop_timer_at(r->slot->launcher->loop, &r->timer, 0);
+}
+
 static void on_news(void *arg, uint32_t events)
 {
 	struct run *r = arg;
@@ -183,14 +212,9 @@ static void on_news(void *arg, uint32_t events)
 		} else if (n.type == NEWS_LISTENER && !r->notify.taken && !r->started) {
 			take_listener(r, &fds[0]);
 		} else if (n.type == NEWS_STARTED && r->failed.step < 0 && !r->started) {
-			struct message m = {.type = MSG_STARTED, .run = r->id};
-
-			r->started = true;
-			r->started_ns = n.at_ns;
-			m.setup_us = (n.at_ns - r->arrived_ns) / 1000;
-			if (r->plan.errand == ERRAND_NONE)
-				launcher_send(r->slot->launcher, &m, NULL);
-			loop_timer_at(r->slot->launcher->loop, &r->timer, 0);
+			started(r, n.at_ns);
+		} else if (n.type == NEWS_READY) {
+			warm_ready(r);
 		} else if (n.type == NEWS_EXITED && !r->exited) {
 			r->exited = true;
 			r->wait_status = n.status;
@@ -264,7 +288,8 @@ static void starved(struct run *r)
 
 static void worker_lost(struct run *r)
 {
-	if (r->plan.errand == ERRAND_NONE && cgroup_oom_seen(&r->slot->cgroup))
+	if (!warm_concerns(r) && r->plan.errand == ERRAND_NONE &&
+	    cgroup_oom_seen(&r->slot->cgroup))
 		starved(r);
 	else
 		failed(r, "worker", ECHILD);
@@ -349,6 +374,8 @@ static void over(struct run *r)
 		seed_over(l, r->exited && r->wait_status == 0);
 	else if (r->plan.errand != ERRAND_NONE)
 		probe_run_over(l, r, NULL, 0); /* never calls execve, so never starts */
+	else if (warm_concerns(r))
+		failed(r, "waiting", why_not_started(r));
 	else if (!r->started && (r->memory_out || cgroup_oom_seen(&r->slot->cgroup)))
 		starved(r);
 	else if (!r->started)

@@ -126,6 +126,8 @@ static _Noreturn void start_child(const struct worker *w, const struct worker_or
 	c.row = &l->setup->row[o->plan.row];
 	c.abilities = l->abilities;
 	c.plan = o->plan;
+	c.waits = o->waits ? c.row->waits : WAITS_NOT;
+	c.script_fd = -1;
 	c.input_fd = fds[ORDER_INPUT];
 	c.news_fd = fds[ORDER_NEWS];
 	c.proc_fd = w->proc_fd;

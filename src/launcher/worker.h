@@ -17,6 +17,7 @@ struct slot;
 struct worker_order {
 	struct plan plan;
 	uint32_t into_cgroup; /* 1: a third descriptor says where the run is to be born */
+	uint32_t waits; /* 1: it is to wait for its plan and input, as its row can */
 };
 
 /* worker to launcher; first one for the slot itself (fd: what tells of its sockets, if

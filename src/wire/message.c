@@ -38,6 +38,7 @@ static int expected_fds(const struct message *m)
 	case MSG_STARTED:
 	case MSG_VIOLATION:
 	case MSG_FAILED:
+	case MSG_WARM:
 		return 0;
 	default:
 		return -1;
@@ -98,6 +99,8 @@ static bool content_ok(const struct message *m, const int *fds)
 		return outcome_ok(&m->outcome);
 	case MSG_VIOLATION:
 		return violation_ok(&m->violation);
+	case MSG_WARM:
+		return m->warm.rows <= SETUP_ROWS;
 	case MSG_FAILED:
 		return m->failure.lost_layer <= FAILURE_BELOW_MINIMUM &&
 		       ends(m->failure.step, sizeof(m->failure.step));

@@ -16,6 +16,7 @@
  *		MSG_VIOLATION  calls that were refused; before MSG_DONE, any number
  *		MSG_DONE     an outcome; fd: files, when outcome.files is 1
  *		MSG_FAILED   no user code ran: step and errno
+ *		MSG_WARM     how many sandboxes wait, soon after that has changed
  */
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H
@@ -34,6 +35,7 @@ enum message_type {
 	MSG_VIOLATION,
 	MSG_DONE,
 	MSG_FAILED,
+	MSG_WARM,
 	MSG_TYPE_END
 };
 
@@ -51,12 +53,14 @@ struct failure {
 struct message {
 	uint32_t type;
 	uint32_t fds; /* how many descriptors come along */
-	uint64_t run; /* the server's number for it, each higher; 0 in MSG_REPORT */
+	uint64_t run; /* the server's number for it, each higher; 0 in MSG_REPORT and
+			 MSG_WARM */
 	union {
 		struct plan plan;
 		struct outcome outcome;
 		struct failure failure;
 		struct violation violation;
+		struct warm_state warm;
 		uint64_t setup_us;
 	};
 };

@@ -12,6 +12,8 @@
 
 #include <stdint.h>
 
+#define SETUP_ROWS 8 /* the most there are to choose from */
+
 /* below, what prepares a run would not fit either */
 enum { MEMORY_MB_LEAST = 8 };
 
@@ -40,6 +42,8 @@ struct plan {
 			    server's */
 	struct limits limits;
 	uint64_t input_bytes; /* size of the input memfd */
+	uint32_t cold; /* 1: it has what an interpreter reads at its start, so none that
+			  has started already will do */
 };
 
 enum verdict {
@@ -51,6 +55,13 @@ enum verdict {
 	VERDICT_SIGNAL,
 	VERDICT_DISK_FULL,
 	VERDICT_COUNT
+};
+
+/* sandboxes that wait for a request */
+struct warm_state {
+	uint32_t ready[SETUP_ROWS];
+	uint32_t rows;
+	uint64_t memory_kb; /* of all of them */
 };
 
 #define USAGE_UNKNOWN UINT64_MAX
@@ -86,6 +97,7 @@ struct outcome {
 	int32_t signal;    /* what ended the program, 0: it exited */
 	uint32_t pids_out; /* 1: ended because of its number of processes */
 	uint32_t files;    /* enum outcome_files */
+	uint32_t warm;     /* 1: its sandbox was waiting for it */
 	uint64_t wall_us;  /* from execve to the end of the program */
 	uint64_t setup_us; /* from the message's arrival to execve */
 	uint64_t cpu_us;

@@ -15,7 +15,6 @@
 #include "wire/plan.h"
 
 #define SETUP_MAGIC 0x73627831u
-#define SETUP_ROWS 8
 #define SETUP_BINDS 64
 #define SETUP_PATH 1024
 #define SETUP_WORDS 4096
@@ -51,6 +50,13 @@ enum setup_self {
 	SELF_MISSING, /* an interpreter that is not there */
 };
 
+/* how far a sandbox goes that is made before anybody asks for it */
+enum setup_waits {
+	WAITS_NOT,
+	WAITS_EXEC,    /* complete, before execve */
+	WAITS_STARTED, /* its interpreter has started and waits for the script */
+};
+
 struct setup_row {
 	char name[16];           /* python, golang, node, shell, typescript */
 	char script[32];         /* script.py */
@@ -60,6 +66,7 @@ struct setup_row {
 	uint32_t go_cache; /* 1: a compile cache at /go-cache: read-only seed, private on
 			      top */
 	uint32_t self;     /* 1: our own binary, by descriptor; only for `selftest` */
+	uint32_t waits;    /* enum setup_waits */
 };
 
 struct setup_bind {
@@ -114,6 +121,8 @@ struct setup {
 	uint32_t magic;
 	uint32_t size;
 	uint32_t slots;
+	uint32_t warm; /* of these, for each row that waits: kept for waiting sandboxes */
+	uint32_t warm_memory_mb; /* the most that those hold together */
 	uint32_t rows;
 	uint32_t binds;
 	uint32_t min_level;  /* enum isolation_level of wire/report.h */

@@ -15,7 +15,7 @@ STEPS = """
     id_maps parent_death session cgroup_namespace proc namespace_limits proc_masks scratch
     go_cache places inputs hostname root_check hand_over capabilities no_new_privs fork
     streams limits identity landlock cwd descriptors seccomp listener
-    open_files exec
+    open_files order exec
 """.split()
 
 SHARED_STEPS = """

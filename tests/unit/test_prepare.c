@@ -136,6 +136,78 @@ TEST(the_input_has_everything_in_its_order_and_is_sealed)
 	fixture_close();
 }
 
+/* what the plan says of a request with this code, and perhaps one file */
+static bool starts_cold(enum mode_id id, const char *code, const char *file)
+{
+	struct run_request r = {.mode = &f.modes.mode[0], .limits = {.output_kb = 10}};
+	struct message m = {0};
+	int fds[MESSAGE_FDS];
+
+	fixture_open();
+	f.modes.mode[0].id = id;
+	buf_init(&r.code, 1000);
+	CHECK(buf_puts(&r.code, code) == 0);
+	if (file) {
+		r.files = mem_array(1, sizeof(*r.files));
+		r.file_count = 1;
+		r.files[0].name = mem_copy(file);
+	}
+	CHECK(jobs_submit(f.jobs, 1, &r, false, &f.err) == 0);
+	CHECK(message_receive(f.peer_fd, &m, fds) == 1 && m.type == MSG_RUN);
+	close(fds[0]);
+	fixture_close();
+	return m.plan.cold;
+}
+
+TEST(only_what_an_interpreter_reads_at_its_start_is_cold)
+{
+	static const struct {
+		enum mode_id id;
+		const char *code, *file;
+		bool cold;
+	} rows[] = {
+		{MODE_PYTHON, "", NULL, false},
+		{MODE_PYTHON, "print(1)", "a.py", false},
+		{MODE_PYTHON, "# coding: utf-8\nx", NULL, false},
+		{MODE_PYTHON, "# -*- coding: UTF-8 -*-", NULL, false},
+		{MODE_PYTHON, "\n# vim: set fileencoding=utf-8 :\n", NULL, false},
+		{MODE_PYTHON, "# coding: latin-1\n", NULL, true},
+		{MODE_PYTHON, "# coding: utf-8-sig\n", NULL, true},
+		{MODE_PYTHON, "#!/x\n# coding=ascii", NULL, true},
+		{MODE_PYTHON, "# coding: utf-8 \n# coding: ascii\n", NULL, true},
+		{MODE_PYTHON, "# coding", NULL, true},
+		{MODE_PYTHON, "\n\n# coding: ascii", NULL, false},
+		{MODE_NODE, "// coding: ascii", "d/package.json", false},
+		{MODE_NODE, "", "package.json", true},
+		{MODE_SHELL, "# coding: ascii", "package.json", false},
+		{MODE_GOLANG, "// coding: ascii", "package.json", false},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (starts_cold(rows[i].id, rows[i].code, rows[i].file) != rows[i].cold)
+			CHECK(!rows[i].code);
+}
+
+TEST(words_start_an_interpreter_cold_and_nothing_else)
+{
+	static const enum mode_id ids[] = {MODE_PYTHON, MODE_GOLANG, MODE_NODE,
+					   MODE_SHELL};
+	struct message m = {0};
+	struct run_request r;
+	int fds[MESSAGE_FDS];
+
+	for (size_t i = 0; i < 4; i++) {
+		fixture_open();
+		fill_request(&r);
+		f.modes.mode[0].id = ids[i];
+		CHECK(jobs_submit(f.jobs, 1, &r, false, &f.err) == 0);
+		CHECK(message_receive(f.peer_fd, &m, fds) == 1);
+		CHECK(m.plan.cold == (ids[i] == MODE_PYTHON || ids[i] == MODE_NODE));
+		close(fds[0]);
+		fixture_close();
+	}
+}
+
 TEST(a_half_filled_request_can_be_ended_twice)
 {
 	struct run_request r = {0};

@@ -61,7 +61,7 @@ TEST(a_plain_success)
 		     "\"resource_limits\":{\"timeout_sec\":30,\"max_output_kb\":10,"
 		     "\"memory_mb\":512,\"cpu_seconds\":30,\"pids\":64,\"disk_mb\":256},"
 		     "\"usage\":{\"cpu_ms\":12,\"memory_peak_kb\":9120,\"pids_peak\":1,"
-		     "\"setup_us\":900},\"isolation\":\"full\"}}") == 0);
+		     "\"setup_us\":900,\"warm\":false},\"isolation\":\"full\"}}") == 0);
 	finish();
 }
 
@@ -77,6 +77,7 @@ TEST(files_skipped_files_message_and_unknown_usage)
 	r.skipped = skipped;
 	r.skipped_count = 1;
 	r.exit_code = -1;
+	r.outcome.warm = 1;
 	r.limits.wall_ms = r.limits.cpu_ms = 500;
 	r.out.truncated = true;
 	r.outcome.verdict = VERDICT_TIMEOUT;
@@ -99,6 +100,7 @@ TEST(files_skipped_files_message_and_unknown_usage)
 		     "\"max_output_kb\":10,\"memory_mb\":512,\"cpu_seconds\":0.5,"
 		     "\"pids\":64,\"disk_mb\":256},\"usage\":{\"cpu_ms\":12,"
 		     "\"memory_peak_kb\":9120,\"pids_peak\":null,\"setup_us\":900,"
+		     "\"warm\":true,"
 		     "\"unavailable\":{\"pids_peak\":\"cgroup v1\"}},"
 		     "\"isolation\":\"full\"}}") == 0);
 	b.len = 0;

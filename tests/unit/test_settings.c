@@ -246,7 +246,8 @@ TEST(what_comes_later_stops_the_start_by_name)
 		       "SANDBOX_NETWORK_DEFAULT=true is not available yet");
 	expect_refused("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "1",
 		       "SANDBOX_BLOCK_DANGEROUS_IMPORTS=1 is not available yet");
-	expect_refused("SANDBOX_WARM", "3", "SANDBOX_WARM=3 is not available yet");
+	expect_refused("SANDBOX_WARM_FORK", "on",
+		       "SANDBOX_WARM_FORK=on is not available yet");
 	expect_refused("SANDBOX_SESSIONS", "on",
 		       "SANDBOX_SESSIONS=on is not available yet");
 	expect_refused("SANDBOX_TYPE", "docker",
@@ -266,7 +267,6 @@ TEST(switched_off_is_no_demand)
 	expect_taken("SANDBOX_NETWORK", "off");
 	expect_taken("SANDBOX_NETWORK_DEFAULT", "0");
 	expect_taken("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "false");
-	expect_taken("SANDBOX_WARM", "0");
 	expect_taken("SANDBOX_WARM_FORK", "off");
 	expect_taken("SANDBOX_SESSIONS", "off");
 	expect_taken("SANDBOX_ALLOW_BUILD", "no");
