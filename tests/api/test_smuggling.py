@@ -24,7 +24,7 @@ trap                                       kept out by                       fai
 18 no descriptors left: a busy loop        server.c: conn_cap, close_door    trap18, unit/test_http_server.c
 19 one accept a poll                       server.c: ACCEPTS_AT_ONCE         unit/test_http_server.c, trap19
 
-parson's traps are in unit/test_json.c.
+parson's traps are in unit/test_json.c and unit/test_json_check.c.
 """
 
 import json
