@@ -57,13 +57,13 @@ static void drop_worker(struct slot *s)
 	}
 	s->worker_pid_fd = -1;
 	s->worker = 0;
-	defer_close(&s->sockets_fd);
-	s->sockets_fd = -1;
 }
 
 void slot_unbuild(struct slot *s)
 {
 	drop_worker(s);
+	defer_close(&s->sockets_fd); /* not with the worker: a run may go on after it */
+	s->sockets_fd = -1;
 	if (cgroup_slot_remove(&s->cgroup) < 0)
 		log_warn("slot.left", "slot=%u what=cgroup", s->n);
 	s->state = SLOT_EMPTY;

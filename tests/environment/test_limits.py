@@ -2,9 +2,14 @@
 """What a run may use up is bounded in every environment: by a cgroup, or by looking."""
 
 import os
+import signal
 
 import pytest
-from environments import Environment
+from conftest import _children, wait_for
+from environments import TABLE, Environment, There
+from probes import Asking, status_of
+from support import marked, new_mark
+from test_layers import catches
 
 LIMITS = {"memory_mb": 64, "pids": 32}
 
@@ -63,6 +68,26 @@ def test_memory_of_all_processes_together_is_bounded(there, place, what):
     r = there.execute(code, limits=LIMITS, timeout_seconds=20)
     assert r["meta"]["verdict"] == "out_of_memory", r
     assert there.execute("print(6*7)")["stdout"] == "42\n"
+
+
+def test_sockets_count_also_when_the_worker_is_gone(grounds):
+    """A run goes on without the process that cloned it."""
+    there = There(grounds, next(e for e in TABLE if e.name == "plain user"), {})
+    try:
+        mark = new_mark()
+        wait = "import signal\nsignal.signal(10, lambda *_: None)\nsignal.pause()\n"
+        code = wait + PARTS.format(part=PIECES["sockets"])
+        asking = Asking(there, code, args=[mark], limits=LIMITS, timeout_seconds=20)
+        pid = wait_for(lambda: [p for p in marked(mark) if catches(p)], 10)[0]
+        for worker in _children(there.parts()["launcher"]):
+            if len(status_of(worker)["NSpid"].split()) == 1:  # else a run's process 1
+                os.kill(worker, signal.SIGKILL)
+        there.wait_log("slot.rebuild")  # of the places without a run
+        os.kill(pid, signal.SIGUSR1)
+        assert asking.result().json["meta"]["verdict"] == "out_of_memory"
+        assert there.execute("print(6*7)")["stdout"] == "42\n"
+    finally:
+        there.stop()
 
 
 def test_memory_of_one_process_is_bounded(there):
