@@ -64,6 +64,8 @@ struct compiler {
 	size_t steps;
 	struct range *range;
 	size_t ranges;
+	size_t *unit; /* the first range of each, and where the last one ends */
+	size_t units;
 	struct emit emit;
 };
 
@@ -264,17 +266,45 @@ static void find_ranges(struct compiler *c)
 	}
 }
 
-/* of the ranges from `first` on to before `end`; the number is loaded */
+/* A unit of the tree is a range, or one with a single number of another kind in it: asked
+ * for that number, two of its borders need no question. */
+static void find_units(struct compiler *c)
+{
+	const struct range *r = c->range;
+
+	for (size_t i = 0; i < c->ranges;) {
+		c->unit[c->units++] = i;
+		i += i + 2 < c->ranges && r[i + 2].from - r[i + 1].from == 1 &&
+				     same_range(&r[i], r[i + 2].step, r[i + 2].steps)
+			     ? 3
+			     : 1;
+	}
+	c->unit[c->units] = c->ranges;
+}
+
+static unsigned emit_unit(struct compiler *c, size_t unit)
+{
+	const struct range *r = &c->range[c->unit[unit]];
+	unsigned other, rest;
+
+	if (c->unit[unit + 1] - c->unit[unit] == 1)
+		return emit_steps(&c->emit, r->step, r->steps);
+	other = emit_steps(&c->emit, r[1].step, r[1].steps);
+	rest = emit_steps(&c->emit, r->step, r->steps);
+	return emit_jump(&c->emit, BPF_JEQ, r[1].from, other, rest);
+}
+
+/* of the units from `first` on to before `end`; the number is loaded */
 static unsigned emit_tree(struct compiler *c, size_t first, size_t end)
 {
 	const size_t middle = first + (end - first) / 2;
 	unsigned above, below;
 
 	if (end - first == 1)
-		return emit_steps(&c->emit, c->range[first].step, c->range[first].steps);
+		return emit_unit(c, first);
 	above = emit_tree(c, middle, end);
 	below = emit_tree(c, first, middle);
-	return emit_jump(&c->emit, BPF_JGE, c->range[middle].from, above, below);
+	return emit_jump(&c->emit, BPF_JGE, c->range[c->unit[middle]].from, above, below);
 }
 
 static int write_program(struct compiler *c, struct setup_filter *out_f, struct err *e)
@@ -283,7 +313,7 @@ static int write_program(struct compiler *c, struct setup_filter *out_f, struct 
 							  : AUDIT_ARCH_AARCH64;
 
 	emit_init(&c->emit);
-	emit_head(&c->emit, arch, emit_tree(c, 0, c->ranges));
+	emit_head(&c->emit, arch, emit_tree(c, 0, c->units));
 	if (emit_take(&c->emit, out_f) == 0)
 		return 0;
 	if (c->s->policies == 1)
@@ -313,11 +343,14 @@ int bpf_compile(const struct bpf_source *s, struct setup_filter *out_f, struct e
 			    sizeof(*c->step));
 	/* each with one before it, where a number was left out, and the last three */
 	c->range = mem_array(2 * rules + 3, sizeof(*c->range));
+	c->unit = mem_array(2 * rules + 4, sizeof(*c->unit));
 	collect(c);
 	find_ranges(c);
+	find_units(c);
 	rc = write_program(c, out_f, e);
 	free(c->entry);
 	free(c->step);
 	free(c->range);
+	free(c->unit);
 	return rc;
 }

@@ -78,6 +78,13 @@ static unsigned loaded(const struct emit *m, unsigned target, uint32_t offset)
 		       : target;
 }
 
+/* can be asked without changing what is loaded */
+static bool keeps(uint32_t mask, uint32_t value)
+{
+	return mask == UINT32_MAX || value == 0 ||
+	       (value == mask && (mask & (mask - 1)) == 0);
+}
+
 /* word & mask == value */
 static unsigned masked_word(struct emit *m, uint32_t offset, uint32_t mask,
 			    uint32_t value, const unsigned to[2])
@@ -90,7 +97,7 @@ static unsigned masked_word(struct emit *m, uint32_t offset, uint32_t mask,
 		emit_jump(m, BPF_JEQ, value, yes, no);
 	} else if (value == 0) {
 		emit_jump(m, BPF_JSET, mask, no, yes);
-	} else if (value == mask && (mask & (mask - 1)) == 0) {
+	} else if (keeps(mask, value)) {
 		emit_jump(m, BPF_JSET, mask, yes, no);
 	} else {
 		emit_jump(m, BPF_JEQ, value, to[1], to[0]);
@@ -152,6 +159,19 @@ static unsigned test(struct emit *m, const struct policy_arg *a, unsigned yes,
 	abort();
 }
 
+/* Where all that comes to `next` is a question about the low word, with that loaded, it
+ * need not be again. */
+static unsigned drop_load(struct emit *m, const struct policy_rule *r, unsigned next)
+{
+	const struct policy_arg *a = &r->arg[0];
+
+	if (r->args == 1 && a->op == POLICY_MASKED_EQ && a->value >> 32 == 0 &&
+	    a->value && keeps((uint32_t)a->value, (uint32_t)a->value_two) &&
+	    next == m->at && loaded(m, next, LOW(a->index)) != next)
+		return ++m->at;
+	return next;
+}
+
 unsigned emit_steps(struct emit *m, const struct step *step, size_t steps)
 {
 	unsigned next = 0, behind = 0;
@@ -166,6 +186,7 @@ unsigned emit_steps(struct emit *m, const struct step *step, size_t steps)
 			continue;
 		}
 		yes = step[i].skips ? behind : answer(m, step[i].answer);
+		next = drop_load(m, r, next);
 		for (unsigned n = r->args; n-- > 0;)
 			yes = test(m, &r->arg[n], yes, next);
 		next = yes;

@@ -200,6 +200,7 @@ static void draw_call(struct policy *p, int number, unsigned most)
 						     POLICY_KILL_PROCESS, POLICY_LOG};
 	const bool conditions = draw(4);
 	const unsigned rules = conditions ? 1 + (unsigned)draw(most) : 1;
+	const bool alike = draw(2); /* all conditions on the same argument */
 
 	p->default_action = actions[draw(4)];
 	p->default_errno = (unsigned)draw(3);
@@ -211,7 +212,7 @@ static void draw_call(struct policy *p, int number, unsigned most)
 					  .errno_ret = (unsigned)draw(40)};
 		snprintf(r->name, sizeof(r->name), "%d", number);
 		for (unsigned a = 0; conditions && a < POLICY_ARGS; a++)
-			if (draw(3) == 0 || (a == 5 && r->args == 0))
+			if (alike ? a == 2 : draw(3) == 0 || (a == 5 && r->args == 0))
 				model_draw_arg(&r->arg[r->args++], a, draw);
 	}
 }
@@ -279,7 +280,7 @@ TEST(the_filters_of_a_program_are_short)
 	}
 	fprintf(stderr, "# %u instructions, %u steps a call, at most %u\n", pair.ours.len,
 		sum / 470, most);
-	CHECK(pair.ours.len <= 400 && sum / 470 <= 12 && most <= 40);
+	CHECK(pair.ours.len <= 300 && sum / 470 <= 12 && most <= 40);
 	for (int i = 0; i < OF_A_PROGRAM; i++)
 		policy_free((struct policy *)policy[i]);
 }
