@@ -233,17 +233,20 @@ test-api test-attack test-environment test-faults: $(call server_tests,test)
 $(addprefix test-,$(SUITES)): test-%: | packages
 	@tests/run $(BUILD)/test $*
 
-asan: export TESTS_MUST_RUN := 0 # a sanitizer forbids a few, and says so
+# a sanitizer forbids a few tests, and says so
+asan: export TESTS_MUST_RUN := 0
 asan: $(call built_for,asan) | packages ## unit, launcher and api tests under sanitizers
 	@tests/run $(BUILD)/asan $(ASAN_SUITES)
 
 # The table is printed whatever the tests say, and either can fail the goal. The first process
-# makes the file of counters, which a plain user's may write too.
+# makes the file of counters, which a plain user's may write too. Go's cache is filled anew: that
+# is code of ours too.
 COVER_SUITES ?= $(SUITES)
 COVER_VM ?= 1
 cover: export TESTS_SLOW := 1
+cover: export TESTS_GO_STATE := $(abspath $(BUILD))/cover/go-state
 cover: $(call built_for,cover) | packages ## which lines the tests reach, as a table
-	@rm -rf $(COVER_DIR) && mkdir -p $(COVER_DIR)
+	@rm -rf $(COVER_DIR) $(TESTS_GO_STATE) && mkdir -p $(COVER_DIR)
 	@$(BUILD)/cover/sandbox-server --version >/dev/null && chmod a+rw $(COVER_DIR)/*
 	@status=0; tests/run $(BUILD)/cover $(COVER_SUITES) || status=1; \
 	[ "$(COVER_VM)" = 0 ] || tests/vm/run $(BUILD)/cover || status=1; \
