@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "attack/battery.h"
@@ -20,6 +22,7 @@
 #include "base/sys.h"
 
 #define DEPTH_MOST 6
+#define NEW_SECONDS 1
 #define PLACE "sandbox-runs." /* as launcher/place.c names them */
 
 static int count_fds(pid_t pid)
@@ -141,6 +144,18 @@ static pid_t owner_of(const struct stat *st)
 	return owner;
 }
 
+/* Its owner may live in another pid namespace: then only the lock tells. One that is new
+ * may be about to be locked, and we must not be in the way. */
+static bool is_held(int parent_fd, const char *name, const struct stat *st)
+{
+	auto_fd int fd = -1;
+
+	if (time(NULL) <= st->st_ctime + NEW_SECONDS)
+		return true;
+	fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 || flock(fd, LOCK_SH | LOCK_NB) < 0;
+}
+
 /* what launchers without mount namespaces have on disk */
 struct places {
 	int runs; /* directories of runs in that of our launcher; -1: not to be seen */
@@ -157,7 +172,7 @@ static void look_at_place(const struct battery *b, int dir_fd, const char *name,
 	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	owner = owner_of(&st);
-	if (owner == 0 && st.st_uid == geteuid())
+	if (owner == 0 && st.st_uid == geteuid() && !is_held(dir_fd, name, &st))
 		out->dead++;
 	if (owner != b->launcher)
 		return;
