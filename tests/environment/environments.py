@@ -29,6 +29,13 @@ NAMESPACES = frozenset(
 NO_CGROUP = frozenset({"memory_limit", "cpu_limit"})
 MASKED = NO_CGROUP | {"proc"}
 SHARED = MASKED | NAMESPACES | {"root"}
+# Cases of selftest that cannot be tried: the host's clock is nobody's to set, without a cgroup
+# nothing bounds what the kernel keeps of names, what runs of one uid share is no quota of each, and
+# where /proc cannot be mounted nothing in it can be looked at.
+ALWAYS = frozenset({"PC13"})
+ONE_UID = ALWAYS | {"RS15", "FS12"}
+NO_PROC = ONE_UID | {"NS06", "NS07", "NS20", "PR10"}
+NO_NAMESPACES = ONE_UID | {"NS06", "NS07", "NS20", "FS06"}
 RESTRICTED = {"uid": 1000, "nnp": True, "read_only": True, "tmpfs": True}
 IN_USER_NAMESPACE = {"caps": DOCKER_CAPS, "mapped": [(0, MAPPED, 65536)]}
 
@@ -45,6 +52,8 @@ class Environment:
     owner: int = 0  # host uid of who starts the server
     state: bool = True  # a state directory that can be written
     calls: dict = field(default_factory=dict)  # what a program finds there without a sandbox
+    untried: frozenset = ALWAYS  # cases of selftest that cannot be tried there
+    heavy: bool = False  # cases that take long, or measure, are tried there too
 
 
 def _as(uid):
@@ -72,6 +81,7 @@ TABLE = [
         before=_as(PLAIN_UID),
         owner=PLAIN_UID,
         calls={**CAN, **NO_RIGHTS},
+        untried=ONE_UID,
     ),
     Environment(
         "docker's default",
@@ -79,6 +89,8 @@ TABLE = [
         SHARED,
         container={"caps": DOCKER_CAPS, "seccomp": docker_profile},
         calls={**CANNOT, **CHROOT},
+        untried=NO_NAMESPACES,
+        heavy=True,
     ),
     Environment(
         "restricted",
@@ -88,6 +100,8 @@ TABLE = [
         owner=1000,
         state=False,
         calls={**CANNOT, **NO_RIGHTS},
+        untried=NO_NAMESPACES,
+        heavy=True,
     ),
     Environment(
         "restricted, unconfined",
@@ -96,6 +110,7 @@ TABLE = [
         container=RESTRICTED,
         owner=1000,
         calls={**CAN, **NO_RIGHTS},
+        untried=NO_PROC,
     ),
     Environment(
         "restricted, unconfined, unmasked",
@@ -104,6 +119,7 @@ TABLE = [
         container={**RESTRICTED, "masked": False},
         owner=1000,
         calls={**CAN, **NO_RIGHTS},
+        untried=ONE_UID,
     ),
     Environment(
         "podman's default",
@@ -111,6 +127,7 @@ TABLE = [
         MASKED,
         container={"caps": DOCKER_CAPS, "seccomp": podman_profile},
         calls={**CAN, **CHROOT},
+        untried=NO_PROC,
     ),
     Environment(
         "user namespace with a range",
@@ -119,6 +136,7 @@ TABLE = [
         container=IN_USER_NAMESPACE,
         owner=MAPPED,
         calls={**CAN, **CHROOT},
+        untried=NO_PROC,
     ),
     Environment(
         "user namespace with a range, docker's default",
@@ -127,6 +145,7 @@ TABLE = [
         container={**IN_USER_NAMESPACE, "seccomp": docker_profile},
         owner=MAPPED,
         calls={**CANNOT, **CHROOT},
+        untried=NO_NAMESPACES,
     ),
     Environment(
         "user namespace with one uid",
@@ -135,6 +154,7 @@ TABLE = [
         before=(*_as(PLAIN_UID), "unshare", "-Ur"),
         owner=PLAIN_UID,
         calls=CAN,
+        untried=ONE_UID,
     ),
     Environment(
         "unshare, but no mount",  # as AppArmor does it where it restricts user namespaces
@@ -143,6 +163,7 @@ TABLE = [
         container={**RESTRICTED, "seccomp": mountless_profile},
         owner=1000,
         calls={**CAN, **NO_RIGHTS},
+        untried=NO_NAMESPACES,
     ),
     Environment(
         "privileged",
