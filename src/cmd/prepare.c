@@ -238,7 +238,7 @@ static int raise_descriptors(const struct settings *s, unsigned slots,
 			     enum prepare_why why, struct err *e)
 {
 	uint64_t need = launcher_descriptors(why == TO_SERVE ? slots + 1 : slots);
-	char why_many[96];
+	char why_many[128];
 	struct rlimit r;
 
 	if (why == TO_SERVE && http_server_descriptors(s) > need)
@@ -246,9 +246,10 @@ static int raise_descriptors(const struct settings *s, unsigned slots,
 	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
 		return err_errno(e, "ask for RLIMIT_NOFILE");
 	snprintf(why_many, sizeof(why_many),
-		 " for SANDBOX_MAX_CONCURRENT=%llu, SANDBOX_QUEUE=%llu and %u slots",
-		 (unsigned long long)s->max_concurrent, (unsigned long long)s->queue,
-		 slots);
+		 " for SANDBOX_MAX_CONCURRENT=%llu, SANDBOX_WARM=%llu and "
+		 "SANDBOX_QUEUE=%llu",
+		 (unsigned long long)s->max_concurrent, (unsigned long long)s->warm,
+		 (unsigned long long)s->queue);
 	if (r.rlim_max < need)
 		return err_ours(e, "RLIMIT_NOFILE (ulimit -n) is %llu, needed is %llu%s",
 				(unsigned long long)r.rlim_max, (unsigned long long)need,

@@ -405,7 +405,7 @@ def test_too_few_descriptors_are_said_at_the_start():
         assert done.returncode == status and done.stdout == ""
         assert re.fullmatch(
             r"sandbox-server: RLIMIT_NOFILE \(ulimit -n\) is 32, needed is \d+"
-            r"( for SANDBOX_MAX_CONCURRENT=3 and SANDBOX_QUEUE=0)?\n",
+            r"( for SANDBOX_MAX_CONCURRENT=3, SANDBOX_WARM=0 and SANDBOX_QUEUE=0)?\n",
             done.stderr,
         )
 
