@@ -182,6 +182,8 @@ bool kernel_log_begin(struct battery *b); /* false: it cannot be read */
 /* since the last time: 1, and the first line that tells of a fault; 0: none; -1: it was
  * more than the log holds, or it cannot be read any more */
 int kernel_log_fault(struct battery *b, char *out, size_t room);
+/* the same of a text, behind the last mark in it; "": all of it is new */
+int kernel_log_scan(const char *text, const char *mark, char *out, size_t room);
 
 /* ---- commands.c ---- */
 

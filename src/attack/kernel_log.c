@@ -94,17 +94,14 @@ static bool is_fault(const char *line)
 	return false;
 }
 
-int kernel_log_fault(struct battery *b, char *out, size_t room)
+int kernel_log_scan(const char *text, const char *mark, char *out, size_t room)
 {
-	size_t len = 0;
-	auto_free char *text = read_log(&len);
-	const char *from = text ? behind_last(text, b->log_mark) : NULL;
-	char *line, *rest;
+	const char *from = behind_last(text, mark);
+	auto_free char *copy = from ? mem_copy(from) : NULL;
+	char *line, *rest = copy;
 
 	if (!from)
 		return -1;
-	set_mark(b, text, len);
-	rest = text + (from - text);
 	while ((line = strsep(&rest, "\n"))) {
 		if (!is_fault(line))
 			continue;
@@ -112,4 +109,15 @@ int kernel_log_fault(struct battery *b, char *out, size_t room)
 		return 1;
 	}
 	return 0;
+}
+
+int kernel_log_fault(struct battery *b, char *out, size_t room)
+{
+	size_t len = 0;
+	auto_free char *text = read_log(&len);
+	const int found = text ? kernel_log_scan(text, b->log_mark, out, room) : -1;
+
+	if (found >= 0)
+		set_mark(b, text, len);
+	return found;
 }
