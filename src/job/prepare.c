@@ -19,6 +19,8 @@
 #include "job/jobs.h"
 #include "wire/input.h"
 
+#define PIPE_BYTES 65536 /* that fit into a new pipe */
+
 static void free_words(char **words)
 {
 	for (char **w = words; w && *w; w++)
@@ -184,6 +186,9 @@ static bool must_start_cold(const struct run_request *r)
 	if (id != MODE_PYTHON && id != MODE_NODE)
 		return false;
 	if ((r->args && r->args[0]) || (r->env && r->env[0]) || r->traceparent[0])
+		return true;
+	/* it would be read, and understood, before the end of it starts the clock */
+	if (r->code.len > PIPE_BYTES)
 		return true;
 	for (size_t i = 0; id == MODE_NODE && i < r->file_count; i++)
 		if (strcmp(r->files[i].name, "package.json") == 0)

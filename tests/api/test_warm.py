@@ -129,6 +129,15 @@ def test_a_script_that_says_it_is_utf8_does_not(warm):
     assert used(r) and r["stdout"] == "\u00e9\n"
 
 
+def test_time_begins_before_long_code_is_read(warm):
+    """More than a pipe holds would be parsed while it is written, before the clock starts."""
+    wait_warm(warm, "python")
+    code = ("x=" + "(" * 180 + "1" + ")" * 180 + "\n") * 6000
+    r = warm.execute(code, language="python", timeout_seconds=0.3)
+    assert not used(r) and r["meta"]["verdict"] == "timeout", r
+    assert r["meta"]["usage"]["setup_us"] < 1000000, r
+
+
 @pytest.mark.skipif("node" not in found_modes(), reason="node is not there")
 def test_a_manifest_starts_node_cold(cold, warm):
     files = {"package.json": b64(b'{"type":"module"}')}

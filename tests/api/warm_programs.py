@@ -156,7 +156,7 @@ PROGRAMS = [
     ),
     (
         "python", "a syntax error before much text",
-        "x = )\n" + "y = 1\n" * 50000,
+        "x = )\n" + "y = 1\n" * 10000,
         {},
     ),
     (
@@ -181,7 +181,7 @@ PROGRAMS = [
     ),
     (
         "python", "long text",
-        "x = 0\n" + "x += 1\n" * 20000 + "print(x)",
+        "x = 0\n" + "x += 1\n" * 9000 + "print(x)",
         {},
     ),
     (

@@ -145,7 +145,7 @@ static bool starts_cold(enum mode_id id, const char *code, const char *file)
 
 	fixture_open();
 	f.modes.mode[0].id = id;
-	buf_init(&r.code, 1000);
+	buf_init(&r.code, 1 << 20);
 	CHECK(buf_puts(&r.code, code) == 0);
 	if (file) {
 		r.files = mem_array(1, sizeof(*r.files));
@@ -186,6 +186,19 @@ TEST(only_what_an_interpreter_reads_at_its_start_is_cold)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (starts_cold(rows[i].id, rows[i].code, rows[i].file) != rows[i].cold)
 			CHECK(!rows[i].code);
+}
+
+TEST(code_that_a_pipe_does_not_hold_is_cold)
+{
+	static char code[65536 + 2];
+
+	memset(code, '#', sizeof(code) - 1);
+	CHECK(starts_cold(MODE_PYTHON, code, NULL));
+	CHECK(starts_cold(MODE_NODE, code, NULL));
+	CHECK(!starts_cold(MODE_SHELL, code, NULL));
+	code[65536] = '\0';
+	CHECK(!starts_cold(MODE_PYTHON, code, NULL));
+	CHECK(!starts_cold(MODE_NODE, code, NULL));
 }
 
 TEST(words_start_an_interpreter_cold_and_nothing_else)
