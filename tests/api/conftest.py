@@ -142,6 +142,8 @@ class Server:
         for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LD_LIBRARY_PATH", "LSAN_OPTIONS"):
             if name in os.environ:
                 full[name] = os.environ[name]
+        if "TESTS_WARM" in os.environ:
+            full["SANDBOX_WARM"] = os.environ["TESTS_WARM"]
         if mode:
             full["SANDBOX_MODE"] = mode
         full.update(env)

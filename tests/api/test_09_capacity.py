@@ -106,7 +106,7 @@ def test_a_client_that_hangs_up_frees_its_slot(start):
 
 
 def test_a_client_that_hangs_up_kills_its_processes(start):
-    s = start(mode="shell")
+    s = start(mode="shell", SANDBOX_WARM="0")
     before = 6  # supervisor, server, launcher and, a moment after it is ready, three workers
     wait_for(lambda: len(s.pids()) == before)
     held = hang_up(s, 3)

@@ -186,7 +186,7 @@ def test_supported_languages_adds_to_the_mode(start):
 
 
 def test_health_of_a_mode(start, mode):
-    s = start(mode=mode)
+    s = start(mode=mode, SANDBOX_WARM="0")
     h = s.get("/health").json
     assert list(h) == [
         "status",

@@ -194,7 +194,7 @@ def test_when_the_server_dies_everything_ends_with_1(start):
 
 
 def test_a_worker_that_dies_is_replaced(start):
-    s = start(mode="shell", SANDBOX_MAX_CONCURRENT="1")
+    s = start(mode="shell", SANDBOX_MAX_CONCURRENT="1", SANDBOX_WARM="0")
     (worker,) = _children(launcher_pid(s))
     os.kill(worker, signal.SIGKILL)
     wait_for(lambda: _children(launcher_pid(s)) not in ([], [worker]))
@@ -238,7 +238,7 @@ def test_the_launcher_has_an_empty_environment(start):
 
 @as_root
 def test_the_launcher_has_one_thread_and_workers_without_rights(start):
-    s = start(mode="shell")
+    s = start(mode="shell", SANDBOX_WARM="0")
     launcher = launcher_pid(s)
     for pid in [launcher, *_children(launcher)]:
         with open(f"/proc/{pid}/cmdline", "rb") as f:
@@ -420,6 +420,7 @@ def test_the_least_number_of_descriptors_is_enough(start, capacity, queue):
         nofile=least,
         SANDBOX_MAX_CONCURRENT=str(capacity),
         SANDBOX_QUEUE=str(queue),
+        SANDBOX_WARM="0",
         SANDBOX_MEMORY_MB="64",
     )
     s.wait_log(r"limit\.lower.*max_connections")

@@ -36,7 +36,7 @@ def warm():
 
 @pytest.fixture(scope="module")
 def cold():
-    s = Server({"SANDBOX_MODE": ",".join(found_modes())})
+    s = Server({"SANDBOX_WARM": "0", "SANDBOX_MODE": ",".join(found_modes())})
     yield s
     s.stop()
 

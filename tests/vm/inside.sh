@@ -182,6 +182,60 @@ take_cgroup_away() {
 	[ ! -d "$1" ]
 }
 
+# asked LANGUAGE CODE [MORE]: the answer of a run, MORE are further members of the request
+asked() {
+	curl -s -m 60 -o /run/answer -H 'Content-Type: application/json' \
+		-d "{\"language\":\"$1\",\"code\":\"$2\"${3-}}" "http://127.0.0.1:$port/execute"
+}
+
+# all_wait: until one of each mode does, a minute at most
+all_wait() {
+	tries=0
+	until [ "$(answers health)" = 200 ] &&
+		jq -e '.warm.ready | .python >= 1 and .shell >= 1' /run/answer >/dev/null; do
+		tries=$((tries + 1))
+		[ $tries -lt 300 ] || return 1
+		sleep 0.2
+	done
+}
+
+# warm_tests WHO DIRECTORY COMMAND...: as program_tests, of sandboxes that wait
+warm_tests() {
+	who=$1 dir=$2
+	shift 2
+	port=8098
+	mkdir -p "$dir"
+	chmod 777 "$dir"
+	"$@" "$SANDBOX_SERVER" serve --port $port --mode python,shell --warm 1 \
+		--state-dir "$dir" >/run/serve.log 2>&1 &
+	wait_ready 200
+	verdict $? "$who: a server with waiting sandboxes is ready"
+	all_wait
+	verdict $? "$who: one of each mode waits"
+	asked python 'print(6*7)'
+	expect "$who: python was waiting" '.stdout == "42\n" and .meta.usage.warm'
+	all_wait
+	asked shell 'echo 42'
+	expect "$who: shell was waiting" '.stdout == "42\n" and .meta.usage.warm'
+	all_wait
+	asked python 'x = bytearray(200 << 20)' ',"limits":{"memory_mb":64,"disk_mb":16}'
+	expect "$who: a lower limit of memory holds" \
+		'.meta.verdict == "out_of_memory" and .meta.usage.warm'
+	all_wait
+	asked shell 'head -c 20000000 /dev/zero >x' ',"limits":{"disk_mb":16}'
+	expect "$who: and one of the disk" '.meta.verdict == "disk_full" and .meta.usage.warm'
+	all_wait
+	asked python 'print(1)'
+	expect "$who: processor time of waiting is not the run's" \
+		'.meta.usage.warm and .meta.usage.cpu_ms <= .execution_time_ms + 20'
+	# shellcheck disable=SC2046 # one number
+	kill -TERM $(pgrep -o -f ' serve --port 8098 ')
+	wait
+	left=$(find "$cg" -name 'sandbox-server.*' | head -n 5)
+	[ -z "$left" ]
+	verdict $? "$who: nothing that waited is left behind"
+}
+
 lost_cgroup_tests() {
 	port=8099
 	in_cgroup $cg/service/alone "$SANDBOX_SERVER" serve --port $port --mode shell \
@@ -239,6 +293,9 @@ if [ -x "$SANDBOX_SERVER" ]; then
 	program_tests root in_cgroup $cg/service/alone
 	# shellcheck disable=SC2086 # a command and its arguments
 	program_tests user in_cgroup $cg/user/alone $user
+	warm_tests root /run/warm in_cgroup $cg/service/alone
+	# shellcheck disable=SC2086 # a command and its arguments
+	warm_tests user /run/warm-user in_cgroup $cg/user/alone $user
 	lost_cgroup_tests
 else
 	verdict 1 'sandbox-server was built'
