@@ -281,6 +281,9 @@ static int clean(struct slot *s)
 void slot_reset(struct slot *s)
 {
 	run_clear(&s->run);
+	/* its worker too: whoever waits for it, if only for its end, waits for long else */
+	if (cgroup_slot_idle(&s->cgroup, false) < 0)
+		s->condemned = true;
 	/* in v1 the worker shares the run's memory: it may have been killed with it, and
 	 * be still on its way out when the next run wants it */
 	if (s->cgroup.kind == CGROUP_V1 && cgroup_oom_seen(&s->cgroup))

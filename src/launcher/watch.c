@@ -25,6 +25,7 @@
 #include "launcher/launcher.h"
 
 #define SETUP_DEADLINE_MS 10000
+#define WARMING_DEADLINE_MS 60000 /* with the time that others leave */
 #define MS 1000000ull
 #define ENDING_MS 1000 /* that init has to end its tree */
 #define ORPHANS_MS 2
@@ -64,6 +65,8 @@ void run_kill(struct run *r)
 	if (r->pid_fd < 0 || r->dead)
 		return;
 	cgroup_unthrottle(&r->slot->cgroup);
+	/* refused: it dies slowly, but dies */
+	(void)cgroup_slot_idle(&r->slot->cgroup, false);
 	/* who is no process 1 has to take the rest along itself; killed only when it does
 	 * not, and then its orphans come to us */
 	if (launcher_shares(r->slot->launcher) && !r->ending) {
@@ -426,10 +429,12 @@ static void on_dead(void *arg, uint32_t events)
 void run_watch(struct run *r)
 {
 	struct loop *l = r->slot->launcher->loop;
+	const uint64_t ms = r->slot->state == SLOT_WARMING ? WARMING_DEADLINE_MS
+							   : SETUP_DEADLINE_MS;
 
 	r->timer.fn = on_timer;
 	r->timer.arg = r;
-	loop_timer_at(l, &r->timer, r->arrived_ns + SETUP_DEADLINE_MS * MS);
+	loop_timer_at(l, &r->timer, r->arrived_ns + ms * MS);
 	if (loop_add(l, r->news_fd, EPOLLIN, on_news, r) < 0 ||
 	    loop_add(l, r->pid_fd, EPOLLIN, on_dead, r) < 0) {
 		log_error("run.watch", "slot=%u error=\"%s\"", r->slot->n,
