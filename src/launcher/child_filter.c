@@ -128,22 +128,25 @@ static int child_load(const struct sock_filter *insns, uint32_t len, unsigned fl
  *
  * What sockets hold is counted by sockets.c. For streams it can tell how much a sender
  * left that is gone, as long as all have the same room: so there are no others, and
- * SO_SNDBUF does nothing, with success, as beyond the kernel's own bound. Other families,
- * and without namespaces all of socket(), are the policies' to refuse and report.
+ * SO_SNDBUF does nothing, with success, as beyond the kernel's own bound. Netlink, which
+ * nobody needs as much, is refused where it is not counted. Other families, and without
+ * namespaces all of socket(), are the policies' to refuse and report.
  *
  * Foreign architectures, whose numbers differ, are killed by the policies' filter.
  */
 static int child_refuse_uncounted(const struct child *c)
 {
 	const unsigned make = child_shares(c) ? SYS_socketpair : SYS_socket;
+	const unsigned uncounted = c->abilities.sockets ? ~0u : AF_NETLINK;
 	const struct sock_filter insns[] = {
 		LOAD(nr),
-		IS(SYS_memfd_create, 16, 0),
-		IS(SYS_setsockopt, 9, 0),
+		IS(SYS_memfd_create, 17, 0),
+		IS(SYS_setsockopt, 10, 0),
 		IS(SYS_socketpair, 2, 0),
 		IS(make, 1, 0),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		LOAD(args[0]), /* of a new socket */
+		IS(uncounted, 12, 0),
 		IS(AF_UNIX, 0, 8),
 		LOAD(args[1]),
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf), /* SOCK_CLOEXEC and such */
@@ -156,6 +159,7 @@ static int child_refuse_uncounted(const struct child *c)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		REFUSE(0),
 		REFUSE(ENOSYS),
+		REFUSE(EAFNOSUPPORT),
 	};
 
 	return child_load(insns, sizeof(insns) / sizeof(insns[0]), 0);

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * sockets.c - what a run's unix sockets hold, where no cgroup counts it
+ * sockets.c - what a run's sockets hold, where no cgroup counts it
  *
  * Runs in: the launcher; sockets_open in a slot's worker. The kernel lists the unix
  * sockets of a network namespace. What was sent and not yet read is counted to its
  * sender. When that one is closed nobody has it any more, but it is still there: in a
  * socket whose peer is gone, or in a connection that was not accepted. Each of those
  * counts as the most that a sender can leave behind.
+ *
+ * Netlink sockets, the only other ones that programs have, hold answers of the kernel
+ * that were not read. They are listed too; with one uid's alone they need not be, since
+ * without namespaces there are none.
  */
 #include "launcher/sockets.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <linux/netlink.h>
+#include <linux/netlink_diag.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
@@ -87,29 +93,68 @@ static uint64_t bytes_of(const struct unix_diag_msg *m, size_t len, uid_t uid)
 	return SOCKET_BYTES + s.wmem + left;
 }
 
-static int ask(int fd)
+/* Our own, with what it is answered just now, is not the run's. Nobody else there can
+ * have its number for this protocol. */
+static uint64_t netlink_bytes(const struct netlink_diag_msg *m, size_t len, uint32_t own)
+{
+	const struct rtattr *a = (const void *)(m + 1);
+	uint64_t bytes = m->ndiag_portid ? SOCKET_BYTES : 0; /* 0: the kernel's end */
+
+	if (m->ndiag_protocol == NETLINK_SOCK_DIAG && m->ndiag_portid == own)
+		return 0;
+	for (len -= sizeof(*m); RTA_OK(a, len); a = RTA_NEXT(a, len))
+		if (a->rta_type == NETLINK_DIAG_MEMINFO)
+			bytes += (uint64_t)word_at(a, SK_MEMINFO_RMEM_ALLOC) +
+				 word_at(a, SK_MEMINFO_WMEM_ALLOC);
+	return bytes;
+}
+
+static uint64_t bytes_in(const struct nlmsghdr *h, uid_t uid)
+{
+	const struct unix_diag_msg *one = NLMSG_DATA(h);
+	const struct netlink_diag_msg *other = NLMSG_DATA(h);
+	const size_t len = NLMSG_PAYLOAD(h, 0);
+
+	if (len >= sizeof(*one) && one->udiag_family == AF_UNIX)
+		return bytes_of(one, len, uid);
+	if (len >= sizeof(*other) && other->ndiag_family == AF_NETLINK)
+		return netlink_bytes(other, len, h->nlmsg_pid);
+	return 0;
+}
+
+static const struct unix_diag_req of_unix = {
+	.sdiag_family = AF_UNIX,
+	.udiag_states = ~0u,
+	.udiag_show = UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN | UDIAG_SHOW_MEMINFO |
+		      UDIAG_SHOW_UID,
+};
+static const struct netlink_diag_req of_netlink = {
+	.sdiag_family = AF_NETLINK,
+	.sdiag_protocol = NDIAG_PROTO_ALL,
+	.ndiag_show = NDIAG_SHOW_MEMINFO,
+};
+
+static int ask(int fd, const void *body, size_t len)
 {
 	struct {
 		struct nlmsghdr head;
-		struct unix_diag_req body;
+		char body[sizeof(of_unix)];
 	} request = {
-		.head = {.nlmsg_len = sizeof(request),
+		.head = {.nlmsg_len = (uint32_t)NLMSG_LENGTH(len),
 			 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
 			 .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
-		.body = {.sdiag_family = AF_UNIX,
-			 .udiag_states = ~0u,
-			 .udiag_show = UDIAG_SHOW_PEER | UDIAG_SHOW_RQLEN |
-				       UDIAG_SHOW_MEMINFO | UDIAG_SHOW_UID},
 	};
-	const ssize_t n = send(fd, &request, sizeof(request), MSG_DONTWAIT);
+	ssize_t n;
 
-	return n == (ssize_t)sizeof(request) ? 0 : -1;
+	static_assert(sizeof(of_unix) >= sizeof(of_netlink), "either has room");
+	memcpy(request.body, body, len);
+	n = send(fd, &request, request.head.nlmsg_len, MSG_DONTWAIT);
+	return n == (ssize_t)request.head.nlmsg_len ? 0 : -1;
 }
 
 /* 1: there is more; 0: that was all; -1 with errno */
 static int add_up(const struct nlmsghdr *h, size_t len, uid_t uid, uint64_t *bytes)
 {
-	const size_t least = NLMSG_LENGTH(sizeof(struct unix_diag_msg));
 	int num = 0;
 
 	for (; NLMSG_OK(h, len); h = NLMSG_NEXT(h, len)) {
@@ -120,28 +165,35 @@ static int add_up(const struct nlmsghdr *h, size_t len, uid_t uid, uint64_t *byt
 			errno = -num;
 			return num ? -1 : 0;
 		}
-		if (h->nlmsg_type == SOCK_DIAG_BY_FAMILY && h->nlmsg_len >= least)
-			*bytes += bytes_of(NLMSG_DATA(h), NLMSG_PAYLOAD(h, 0), uid);
+		if (h->nlmsg_type == SOCK_DIAG_BY_FAMILY)
+			*bytes += bytes_in(h, uid);
 	}
 	return 1;
 }
 
-int sockets_kb(int fd, uid_t uid, uint64_t *out)
+static int add_all(int fd, uid_t uid, uint64_t *bytes)
 {
 	static char text[ANSWER_BYTES] __attribute__((aligned(NLMSG_ALIGNTO)));
-	uint64_t bytes = 0;
 	ssize_t n;
 	int r;
 
-	if (ask(fd) < 0)
-		return -1;
 	do { /* each call writes the next part: there is nothing to wait for */
 		n = recv(fd, text, sizeof(text), MSG_DONTWAIT);
 		if (n < 0)
 			return -1;
-		r = add_up((const void *)text, (size_t)n, uid, &bytes);
+		r = add_up((const void *)text, (size_t)n, uid, bytes);
 	} while (r > 0);
-	if (r < 0)
+	return r;
+}
+
+int sockets_kb(int fd, uid_t uid, uint64_t *out)
+{
+	uint64_t bytes = 0;
+
+	if (ask(fd, &of_unix, sizeof(of_unix)) < 0 || add_all(fd, uid, &bytes) < 0)
+		return -1;
+	if (uid == SOCKETS_OF_ALL && (ask(fd, &of_netlink, sizeof(of_netlink)) < 0 ||
+				      add_all(fd, uid, &bytes) < 0))
 		return -1;
 	*out = bytes / 1024;
 	return 0;
@@ -165,6 +217,29 @@ static int try_pair(int fd, uid_t uid, int pair[2])
 	return before && filled >= before + 64 && left >= filled ? 0 : -1;
 }
 
+/* an answer that is not read: seen? */
+static int try_netlink(int fd)
+{
+	auto_fd int asks = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	const struct {
+		struct nlmsghdr head;
+		struct ifinfomsg body;
+	} request = {
+		.head = {.nlmsg_len = sizeof(request),
+			 .nlmsg_type = RTM_GETLINK,
+			 .nlmsg_flags = NLM_F_REQUEST},
+		.body = {.ifi_index = 1}, /* lo */
+	};
+	uint64_t before, filled;
+
+	if (asks < 0 || sockets_kb(fd, SOCKETS_OF_ALL, &before) < 0 ||
+	    send(asks, &request, sizeof(request), MSG_DONTWAIT) < 0 ||
+	    sockets_kb(fd, SOCKETS_OF_ALL, &filled) < 0)
+		return -1;
+	errno = ENOMSG;
+	return filled > before + SOCKET_BYTES / 1024 ? 0 : -1;
+}
+
 static int try_it(int fd, uid_t uid)
 {
 	int pair[2], r;
@@ -181,7 +256,8 @@ int sockets_open(uid_t uid)
 {
 	auto_fd int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
 
-	if (fd < 0 || try_it(fd, uid) < 0)
+	if (fd < 0 || try_it(fd, uid) < 0 ||
+	    (uid == SOCKETS_OF_ALL && try_netlink(fd) < 0))
 		return -1;
 	return take_fd(&fd);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * sockets.h - what a run's unix sockets hold, where no cgroup counts it
+ * sockets.h - what a run's sockets hold, where no cgroup counts it
  */
 #ifndef LAUNCHER_SOCKETS_H
 #define LAUNCHER_SOCKETS_H
@@ -15,7 +15,8 @@
 int sockets_open(uid_t uid);
 
 /* What all sockets there hold, or those that `uid` made; -1 with errno. Right for stream
- * sockets whose SO_SNDBUF is the kernel's default, which is all that a program has. */
+ * sockets whose SO_SNDBUF is the kernel's default, and for netlink: all that a program
+ * has. */
 int sockets_kb(int fd, uid_t uid, uint64_t *out);
 
 #endif

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a run may use up is bounded in every environment: by a cgroup, or by looking."""
 
+import dataclasses
 import os
 import signal
 
@@ -86,6 +87,52 @@ def test_sockets_count_also_when_the_worker_is_gone(grounds):
         os.kill(pid, signal.SIGUSR1)
         assert asking.result().json["meta"]["verdict"] == "out_of_memory"
         assert there.execute("print(6*7)")["stdout"] == "42\n"
+    finally:
+        there.stop()
+
+
+def test_answers_of_the_kernel_that_nobody_reads_count(grounds):
+    """Netlink sockets, which programs have in a network namespace of their own."""
+    netlink = """
+    kept = []
+    for _ in range(200):
+        s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+        s.setblocking(False)
+        for _ in range(60): s.send(GETLINK)
+        kept.append(s)
+    return kept
+GETLINK = b"".join(n.to_bytes(4, "little") for n in (32, 1 << 16 | 18, 1, 0, 0, 1, 0, 0))
+"""
+    there = There(grounds, next(e for e in TABLE if e.name == "plain user"), {})
+    try:
+        assert counts(there, "netlink")
+        r = there.execute(PARTS.format(part=netlink), limits=LIMITS, timeout_seconds=20)
+        assert r["meta"]["verdict"] == "out_of_memory", r
+    finally:
+        there.stop()
+
+
+# socket(AF_NETLINK, any, NETLINK_SOCK_DIAG): EPROTONOSUPPORT, as of a kernel without
+NO_LIST = """
+import ctypes, os, struct, sys
+lines = [(32, 0, 0, 0), (21, 0, 5, 41), (32, 0, 0, 16), (21, 0, 3, 16), (32, 0, 0, 32), (21, 0, 1, 4)]
+lines += [(6, 0, 0, 0x50000 | 93), (6, 0, 0, 0x7fff0000)]
+code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *l) for l in lines))
+program = struct.pack("HxxxxxxQ", len(lines), ctypes.addressof(code))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program) == 0
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_netlink_is_refused_where_nobody_counts_it(grounds):
+    plain = next(e for e in TABLE if e.name == "plain user")
+    before = (*plain.before, "/usr/bin/python3", "-c", NO_LIST)
+    there = There(grounds, dataclasses.replace(plain, before=before), {})
+    try:
+        assert not counts(there, "netlink")
+        r = there.execute("import socket\nsocket.socketpair()\nsocket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)")
+        assert "Errno 97" in r["stderr"], r
     finally:
         there.stop()
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * test_sockets.c - what unix sockets hold is counted, also when who sent it is gone
+ * test_sockets.c - what sockets hold is counted, also when who sent it is gone
  */
 #include "launcher/sockets.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -67,6 +69,28 @@ TEST(what_was_sent_counts_until_it_is_read)
 	while (recv(p[1], block, sizeof(block), MSG_DONTWAIT) > 0)
 		;
 	CHECK(held(fd) < 16);
+}
+
+TEST(answers_of_the_kernel_that_nobody_reads_count)
+{
+	const struct {
+		struct nlmsghdr head;
+		struct ifinfomsg body;
+	} request = {
+		.head = {.nlmsg_len = sizeof(request),
+			 .nlmsg_type = RTM_GETLINK,
+			 .nlmsg_flags = NLM_F_REQUEST},
+		.body = {.ifi_index = 1},
+	};
+	const int fd = own();
+	const int s = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	unsigned i;
+
+	CHECK(s >= 0 && held(fd) < 16);
+	for (i = 0; i < 1000; i++)
+		(void)send(s, &request, sizeof(request), MSG_DONTWAIT);
+	CHECK(held(fd) >= SENT_KB);
+	CHECK(close(s) == 0 && held(fd) == 0);
 }
 
 /* large messages or small ones, whose frames weigh much more than they do */
