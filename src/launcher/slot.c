@@ -281,7 +281,7 @@ static int clean(struct slot *s)
 void slot_reset(struct slot *s)
 {
 	run_clear(&s->run);
-	/* its worker too: whoever waits for it, if only for its end, waits for long else */
+	/* its worker too: whoever waits for it, if only for its end, waits long else */
 	if (cgroup_slot_idle(&s->cgroup, false) < 0)
 		s->condemned = true;
 	/* in v1 the worker shares the run's memory: it may have been killed with it, and
