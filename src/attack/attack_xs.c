@@ -374,6 +374,6 @@ const struct attack attacks_xs[] = {
 	 "EPERM; every run has its own count", LEVEL_LANDLOCK, xs09, xs09_outside, NULL,
 	 NULL},
 	{"XS10", "what a run before left in a sandbox that waits", "nothing",
-	 LEVEL_LANDLOCK, NULL, NULL, "no sandbox waits in this version", NULL},
+	 LEVEL_LANDLOCK, NULL, NULL, "selftest keeps no sandbox waiting", NULL},
 	{.id = NULL},
 };
