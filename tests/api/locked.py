@@ -56,9 +56,9 @@ def install(landlock):
     code, count = filter_of(landlock)
     code = ctypes.create_string_buffer(code, len(code))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", count, ctypes.addressof(code)))
-    if os.geteuid() != 0:
+    if libc.prctl(22, 2, ctypes.byref(program), 0, 0) < 0:  # without CAP_SYS_ADMIN
         check(libc.prctl(38, 1, 0, 0, 0), "no_new_privs")
-    check(libc.prctl(22, 2, ctypes.byref(program), 0, 0), "seccomp")
+        check(libc.prctl(22, 2, ctypes.byref(program), 0, 0), "seccomp")
 
 
 def keep_rights(kept):

@@ -337,6 +337,7 @@ def isolation(inside):
         return json.load(r)
 
 
+@looks_into_others
 def test_what_is_no_message_is_counted_and_ends_the_launcher_alone(inside):
     assert isolation(inside)["refused_messages"] == 0
     for times in (1, 2):

@@ -219,6 +219,9 @@ TEST(where_all_is_reported_what_has_a_fallback_is_too_with_its_errno)
 {
 	struct violation v;
 
+	if (syscall(SYS_personality, 1) < 0)
+		SKIP("a filter around this one answers first");
+	CHECK(syscall(SYS_personality, 0) == 1);
 	open_launcher(1);
 	run_program(calls_the_unknown);
 	CHECK(status == 0 && told(&v) == 4 && v.nr == SYS_personality);
