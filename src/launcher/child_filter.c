@@ -137,7 +137,7 @@ static int child_load(const struct sock_filter *insns, uint32_t len, unsigned fl
 static int child_refuse_uncounted(const struct child *c)
 {
 	const unsigned make = child_shares(c) ? SYS_socketpair : SYS_socket;
-	const unsigned uncounted = c->abilities.sockets ? ~0u : AF_NETLINK;
+	const uint8_t netlink = c->abilities.sockets ? 0 : 12; /* on, or to its error */
 	const struct sock_filter insns[] = {
 		LOAD(nr),
 		IS(SYS_memfd_create, 17, 0),
@@ -146,7 +146,7 @@ static int child_refuse_uncounted(const struct child *c)
 		IS(make, 1, 0),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		LOAD(args[0]), /* of a new socket */
-		IS(uncounted, 12, 0),
+		IS(AF_NETLINK, netlink, 0),
 		IS(AF_UNIX, 0, 8),
 		LOAD(args[1]),
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf), /* SOCK_CLOEXEC and such */

@@ -108,6 +108,8 @@ GETLINK = b"".join(n.to_bytes(4, "little") for n in (32, 1 << 16 | 18, 1, 0, 0, 
         assert counts(there, "netlink")
         r = there.execute(PARTS.format(part=netlink), limits=LIMITS, timeout_seconds=20)
         assert r["meta"]["verdict"] == "out_of_memory", r
+        r = there.execute("import ctypes\nctypes.CDLL(None).socket(-1, 1, 0)")
+        assert [v["syscall"] for v in r["meta"]["violations"]] == ["socket"], r
     finally:
         there.stop()
 
