@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "launcher/launcher.h"
+#include "launcher/sample.h"
 #include "launcher/sockets.h"
 
 #define MS 1000000ull
@@ -76,11 +77,40 @@ static uint64_t look_sockets(struct run *r, uint64_t now)
 	return r->sockets_kb;
 }
 
+static void take_sample(const struct run *r, enum sample_how how, struct sample *out)
+{
+	/* without a mount namespace its directory is on a disk */
+	const int tmpfs_fd = launcher_shares(r->slot->launcher) ? -1 : r->work_fd;
+
+	if (r->proc_fd >= 0)
+		sample_take(r->proc_fd, r->work_fd, how, out);
+	else
+		sample_tree(r->slot->launcher->proc_fd, r->pid, tmpfs_fd, how, out);
+}
+
+/* What shared mappings are together is found out when it could be too much; it takes
+ * long, so at most a tenth of our time. */
+static void look_shared(struct run *r, uint64_t most_kb, struct sample *s)
+{
+	const uint64_t now = loop_now_ns();
+	struct sample pages;
+
+	if (s->memory_kb > most_kb || s->most_kb <= most_kb)
+		return;
+	if (now < r->shared_look_ns)
+		return;
+	take_sample(r,
+		    r->slot->launcher->abilities.one_uid ? SAMPLE_PAGES
+							 : SAMPLE_PAGES_SEEN,
+		    &pages);
+	if (pages.memory_kb > s->memory_kb)
+		s->memory_kb = pages.memory_kb;
+	r->shared_look_ns = now + 10 * (loop_now_ns() - now);
+}
+
 uint64_t run_look(struct run *r, uint64_t now)
 {
 	const struct limits *l = &r->plan.limits;
-	/* without a mount namespace its directory is on a disk */
-	const int tmpfs_fd = launcher_shares(r->slot->launcher) ? -1 : r->work_fd;
 	uint64_t next = r->started_ns + l->wall_ms * MS;
 	struct sample s;
 
@@ -90,10 +120,8 @@ uint64_t run_look(struct run *r, uint64_t now)
 		r->cpu_out = cpu_spent(r, cgroup_cpu_us(&r->slot->cgroup), now, &next);
 		return r->cpu_out ? now : next;
 	}
-	if (r->proc_fd >= 0)
-		sample_take(r->proc_fd, r->work_fd, &s);
-	else
-		sample_tree(r->slot->launcher->proc_fd, r->pid, tmpfs_fd, &s);
+	take_sample(r, SAMPLE_SIZES, &s);
+	look_shared(r, (uint64_t)l->memory_mb << 10, &s);
 	s.memory_kb += look_sockets(r, loop_now_ns());
 	r->pids_out = launcher_counts_pids(r->slot->launcher) && s.pids > l->pids;
 	if (s.cpu_us > r->peak.cpu_us)

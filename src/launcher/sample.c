@@ -4,10 +4,11 @@
  *
  * Runs in: the launcher, every few milliseconds while the run goes on. What is read here
  * needs no right to look into the process. Pages of files are left out: most are the
- * interpreter's own. Nothing here tells which pages processes share with each other, or
+ * interpreter's own. Nothing cheap tells which pages processes share with each other, or
  * map from the run's tmpfs. So of every process's shared memory and the tmpfs only the
- * largest counts, which is never too much; private pages count in each process, also
- * those that a fork left in common.
+ * largest counts, which is never too much, until all together could be: then every page
+ * is looked at. Private pages count in each process, also those that a fork left in
+ * common.
  */
 #include "launcher/sample.h"
 
@@ -68,6 +69,41 @@ static void more_memory_kb(int proc_fd, const char *pid, uint64_t *shared,
 	*beside = field_kb(text, "\nVmSwap:") + field_kb(text, "\nVmPTE:");
 }
 
+/* its part of the pages that it shares: all parts together are what is there; `unseen`
+ * where we may not look */
+static uint64_t part_kb(int proc_fd, const char *pid, uint64_t unseen)
+{
+	char name[300], text[4096];
+	const char *at;
+
+	snprintf(name, sizeof(name), "%s/smaps_rollup", pid);
+	if (fs_read_at(proc_fd, name, text, sizeof(text)) < 0)
+		return unseen;
+	at = strstr(text, "\nPss_Shmem:");
+	return at ? number_at(at + strlen("\nPss_Shmem:"), 0) : unseen;
+}
+
+/* shared memory of several processes */
+struct shared {
+	enum sample_how how;
+	uint64_t most, sum, parts;
+};
+
+static void add_shared(struct shared *s, int proc_fd, const char *pid, uint64_t kb)
+{
+	s->most = larger(s->most, kb);
+	s->sum += kb;
+	if (s->how != SAMPLE_SIZES && kb)
+		s->parts += part_kb(proc_fd, pid, s->how == SAMPLE_PAGES ? kb : 0);
+}
+
+/* the tmpfs may be mapped too */
+static void count_shared(const struct shared *s, uint64_t tmpfs, struct sample *out)
+{
+	out->most_kb = out->memory_kb + larger(s->sum, tmpfs);
+	out->memory_kb += larger(larger(s->most, s->parts), tmpfs);
+}
+
 static uint64_t private_kb(int proc_fd, const char *pid)
 {
 	uint64_t resident, shared;
@@ -113,9 +149,10 @@ static uint64_t tmpfs_kb(int fd)
 	return (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize / 1024;
 }
 
-void sample_take(int proc_fd, int work_fd, struct sample *out)
+void sample_take(int proc_fd, int work_fd, enum sample_how how, struct sample *out)
 {
-	uint64_t shared, beside, most = 0;
+	struct shared all = {.how = how};
+	uint64_t shared, beside;
 	struct dirent *d;
 	DIR *dir;
 	int fd;
@@ -132,17 +169,17 @@ void sample_take(int proc_fd, int work_fd, struct sample *out)
 		if (d->d_name[0] < '1' || d->d_name[0] > '9')
 			continue;
 		more_memory_kb(proc_fd, d->d_name, &shared, &beside);
-		most = larger(most, shared);
+		add_shared(&all, proc_fd, d->d_name, shared);
 		out->memory_kb += private_kb(proc_fd, d->d_name) + beside;
 		out->cpu_us += cpu_us(proc_fd, d->d_name);
 	}
 	closedir(dir);
-	out->memory_kb += larger(most, tmpfs_kb(work_fd));
+	count_shared(&all, tmpfs_kb(work_fd), out);
 }
 
 struct tree {
 	pid_t init;
-	uint64_t most_shared_kb;
+	struct shared all;
 	struct sample *out;
 };
 
@@ -160,7 +197,7 @@ static void sample_one(int proc_fd, pid_t pid, void *arg)
 		return; /* it ended meanwhile */
 	snprintf(name, sizeof(name), "%d", (int)pid);
 	more_memory_kb(proc_fd, name, &shared, &beside);
-	t->most_shared_kb = larger(t->most_shared_kb, shared);
+	add_shared(&t->all, proc_fd, name, shared);
 	t->out->memory_kb += private_kb(proc_fd, name) + beside;
 	t->out->cpu_us += p.ticks * tick_us;
 	/* who is dead waits for init, which may be slower than they are made; a leader's
@@ -169,13 +206,14 @@ static void sample_one(int proc_fd, pid_t pid, void *arg)
 		t->out->pids += p.state == 'Z' && p.threads ? p.threads - 1 : p.threads;
 }
 
-void sample_tree(int proc_fd, pid_t init, int work_fd, struct sample *out)
+void sample_tree(int proc_fd, pid_t init, int work_fd, enum sample_how how,
+		 struct sample *out)
 {
-	struct tree t = {init, 0, out};
+	struct tree t = {.init = init, .all = {.how = how}, .out = out};
 
 	memset(out, 0, sizeof(*out));
 	(void)child_each_process(proc_fd, sample_one, &t); /* the next look is soon */
-	out->memory_kb += larger(t.most_shared_kb, tmpfs_kb(work_fd));
+	count_shared(&t.all, tmpfs_kb(work_fd), out);
 }
 
 #define DEPTH_MOST 128 /* each level holds a descriptor while it is looked at */

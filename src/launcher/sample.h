@@ -12,15 +12,22 @@
 struct sample {
 	uint64_t memory_kb; /* private pages of all its processes, and of what is shared
 			       the largest: a process's mappings, or its tmpfs */
+	uint64_t most_kb;   /* the same if processes had no shared page in common */
 	uint64_t cpu_us;    /* of all its processes and those they waited for */
 	uint32_t pids;      /* processes and threads; by sample_tree only */
 };
 
+/* How to look at shared mappings: by their sizes; or at every page, which takes long and
+ * tells what they are together. There is who cannot be looked at like that: with our own
+ * uid he hides, and has no page in common; of others only what is seen counts. */
+enum sample_how { SAMPLE_SIZES, SAMPLE_PAGES, SAMPLE_PAGES_SEEN };
+
 /* proc_fd: the run's own /proc; work_fd: on its tmpfs */
-void sample_take(int proc_fd, int work_fd, struct sample *out);
+void sample_take(int proc_fd, int work_fd, enum sample_how how, struct sample *out);
 /* proc_fd: the host's /proc; everything below init, whose own CPU time counts too;
  * work_fd -1: there is no tmpfs */
-void sample_tree(int proc_fd, pid_t init, int work_fd, struct sample *out);
+void sample_tree(int proc_fd, pid_t init, int work_fd, enum sample_how how,
+		 struct sample *out);
 
 struct disk_use {
 	uint64_t bytes;
