@@ -183,7 +183,8 @@ def test_a_fork_bomb_is_contained(quiet, code):
         assert r["meta"]["message"] == "process limit of 40 exceeded"
         assert r["stderr"].endswith("process limit of 40 exceeded\n")
     else:
-        assert r["meta"]["verdict"] == "timeout"
+        # without a quota it uses the time of every CPU
+        assert r["meta"]["verdict"] in ("timeout", "cpu_timeout")
     assert marked(mark) == []
     assert beside.result()["stdout"] == "fine\n"
     check_healthy(quiet)
