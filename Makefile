@@ -239,11 +239,12 @@ asan: $(call built_for,asan) | packages ## unit, launcher and api tests under sa
 	@tests/run $(BUILD)/asan $(ASAN_SUITES)
 
 # The table is printed whatever the tests say, and either can fail the goal. The first process
-# makes the file of counters, which a plain user's may write too. Go's cache is filled anew: that
-# is code of ours too.
+# makes the file of counters, which a plain user's may write too. Go's cache is filled anew, and
+# faults have more time: that is code of ours too.
 COVER_SUITES ?= $(SUITES)
 COVER_VM ?= 1
 cover: export TESTS_SLOW := 1
+cover: export FAULT_SECONDS ?= 300
 cover: export TESTS_GO_STATE := $(abspath $(BUILD))/cover/go-state
 cover: $(call built_for,cover) | packages ## which lines the tests reach, as a table
 	@rm -rf $(COVER_DIR) $(TESTS_GO_STATE) && mkdir -p $(COVER_DIR)

@@ -29,6 +29,23 @@ int reply_output(struct buf *out, const char *text, size_t len);
 /* hints.c: why a call is refused, or what to do instead; NULL: nothing to say */
 const char *violation_hint(const char *name, const uint64_t args[6]);
 
+/* --- session_path.c */
+#define SESSION_PATH_MAX 4096
+struct session_path {
+	char text[SESSION_PATH_MAX]; /* below the session's root, no slash in front */
+	size_t len;                  /* 0: the root itself */
+	bool directory;              /* it was written with a slash behind it */
+};
+/* what a URL has encoded, once; out has room for len bytes and may be text */
+int session_path_decode(const char *text, size_t len, char *out, size_t *out_len,
+			struct err *e);
+/* absolute, or below /work; *e: 400 bad_path, 403 blocked_path */
+int session_path_resolve(const char *text, size_t len, struct session_path *out,
+			 struct err *e);
+/* what follows /sessions in a URL: nothing, /ID, /ID/exec or /ID/files/PATH; *e: 404, or
+ * as above */
+int session_url_check(const char *below, size_t len, struct err *e);
+
 struct health {
 	const struct modes *modes;
 	const struct settings *settings;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "api/api.h"
 #include "base/err.h"
 #include "http/conn.h"
 
@@ -17,21 +18,21 @@ enum {
 
 /* paths are as clients write them: no decoding, no case folding, no trailing slash */
 static const struct route routes[] = {
-	{"/execute", POST, false, false, on_execute_admit, on_execute},
-	{"/health", GET, false, true, NULL, on_health},
-	{"/healthz", GET, false, true, NULL, on_healthz},
-	{"/readyz", GET, false, true, NULL, on_readyz},
-	{"/isolation", GET, false, true, NULL, on_isolation},
-	{"/sessions", ANY, true, false, NULL, NULL},
-	{"/scopes", ANY, true, false, NULL, NULL},
-	{"/tools", ANY, true, false, NULL, NULL},
-	{"/mcp", ANY, true, false, NULL, NULL},
-	{"/upload", ANY, true, false, NULL, NULL},
-	{"/download", ANY, true, false, NULL, NULL},
-	{"/list", ANY, true, false, NULL, NULL},
-	{"/exists", ANY, true, false, NULL, NULL},
+	{"/execute", POST, false, false, on_execute_admit, on_execute, NULL},
+	{"/health", GET, false, true, NULL, on_health, NULL},
+	{"/healthz", GET, false, true, NULL, on_healthz, NULL},
+	{"/readyz", GET, false, true, NULL, on_readyz, NULL},
+	{"/isolation", GET, false, true, NULL, on_isolation, NULL},
+	{"/sessions", ANY, true, false, NULL, NULL, session_url_check},
+	{"/scopes", ANY, true, false, NULL, NULL, NULL},
+	{"/tools", ANY, true, false, NULL, NULL, NULL},
+	{"/mcp", ANY, true, false, NULL, NULL, NULL},
+	{"/upload", ANY, true, false, NULL, NULL, NULL},
+	{"/download", ANY, true, false, NULL, NULL, NULL},
+	{"/list", ANY, true, false, NULL, NULL, NULL},
+	{"/exists", ANY, true, false, NULL, NULL, NULL},
 #ifdef SANDBOX_TEST_HOOKS
-	{"/test/call", POST, false, true, NULL, on_test_call},
+	{"/test/call", POST, false, true, NULL, on_test_call, NULL},
 #endif
 };
 
@@ -60,12 +61,15 @@ const char *routes_allow(struct span path)
 const struct route *routes_find(enum http_method method, struct span path, struct err *e)
 {
 	const struct route *r = find(path);
+	const size_t n = r ? strlen(r->path) : 0;
 
 	if (!r) {
 		err_client(e, 404, "not_found", "there is nothing at this path");
 	} else if (!(r->methods & 1U << method)) {
 		err_client(e, 405, "method_not_allowed", "%s answers to %s only", r->path,
 			   routes_allow(path));
+	} else if (r->check && r->check(path.p + n, path.len - n, e) < 0) {
+		return NULL;
 	} else if (!r->handle) {
 		err_client(e, 501, "not_available_yet",
 			   "%s is not available in this version yet", r->path);

@@ -22,9 +22,11 @@ struct route {
 	/* the body is complete; answers, or keeps the connection waiting. NULL: not there
 	 * yet */
 	void (*handle)(struct conn *k);
+	/* NULL, or a look at what follows the path: 0, or -1 and *e */
+	int (*check)(const char *below, size_t len, struct err *e);
 };
 
-/* *e: 404 not_found, 405 method_not_allowed, 501 not_available_yet */
+/* *e: 404 not_found, 405 method_not_allowed, 501 not_available_yet, or what check says */
 const struct route *routes_find(enum http_method method, struct span path, struct err *e);
 /* "GET, HEAD" for the Allow header of a 405; "" for a path that is not there */
 const char *routes_allow(struct span path);
