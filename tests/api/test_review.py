@@ -330,6 +330,6 @@ class TestServerTakenOver:
             with pytest.raises(OSError):  # the launcher has hung up
                 for number in range(100, 20000):
                     stolen.run(stolen.socket, number, b"true", row=7)
-        s.wait_log(r"launcher\.died")
+        s.wait_log(r"launcher\.lost")
         s.wait_ready()
         check_healthy(s, "shell")
