@@ -207,6 +207,9 @@ void probe_canary(struct slot *s, enum errand errand)
 				    .disk_mb = 4};
 	if (p->errand == ERRAND_MEMORY)
 		p->limits.memory_mb = 24;
+	/* its processes are counted, not what they hold */
+	if (p->errand == ERRAND_FORKS)
+		p->limits.memory_mb = 512;
 	/* who is counted would be ended for trying it */
 	if (p->errand == ERRAND_LOOK && launcher_counts_pids(l))
 		p->limits.pids = 1024;
