@@ -3,8 +3,8 @@
  * session_path.c - which session a URL means, and where a client's path leads in it
  *
  * A path is read once, as text, before any file is looked at. What comes out are plain
- * components below the session's root: nothing in it climbs, and nothing is left to decode.
- * Links are the business of who opens it beneath that root.
+ * components below the session's root: nothing in it climbs, and nothing is left to
+ * decode. Links are the business of who opens it beneath that root.
  */
 #include <string.h>
 
@@ -131,7 +131,7 @@ int session_url_check(const char *below, size_t len, struct err *e)
 	const char *rest = len > 1 ? memchr(below + 1, '/', len - 1) : NULL;
 	const size_t id_len = len ? (rest ? (size_t)(rest - below) : len) - 1 : 0;
 	const size_t rest_len = rest ? len - 1 - id_len : 0;
-	char text[SESSION_PATH_MAX];
+	char text[SESSION_PATH_MAX] = "";
 	struct session_path path;
 	size_t n;
 
