@@ -3,7 +3,7 @@
 # Makefile - all of it, not recursive; `make help` lists the targets
 #
 # Everything is made below $(BUILD). A variant has its own directory there with objects, library,
-# programs and tests: release, clang, test (release with test hooks), asan, fuzz, cover.
+# programs and tests: release, static, clang, test (release with test hooks), asan, fuzz, cover.
 
 VERSION := 0.1.0
 BUILD ?= build
@@ -17,6 +17,10 @@ sbindir ?= $(exec_prefix)/sbin
 datadir ?= $(prefix)/share
 mandir ?= $(datadir)/man
 docdir ?= $(datadir)/doc/sandbox-server
+# the one place where the program looks for its settings, whatever the prefix
+confdir ?= /etc
+systemdunitdir ?= $(prefix)/lib/systemd/system
+sysusersdir ?= $(prefix)/lib/sysusers.d
 INSTALL ?= install
 
 ifeq ($(origin CC),default)
@@ -44,9 +48,16 @@ MAKEFLAGS += --no-builtin-rules --no-builtin-variables
 # ---- sources -----------------------------------------------------------------------------------
 
 SRCS := $(filter-out $(SKIP),$(sort $(wildcard src/*.c src/*/*.c)))
+# a shared object of their own, which the binary carries
+OBJECT_SRCS := $(sort $(wildcard src/python/*.c))
+OBJECT_PARTS := $(OBJECT_SRCS) $(sort $(wildcard src/launcher/child*.c)) src/launcher/clone.c \
+	src/base/sys.c src/base/fdpass.c
 HEADERS := $(sort $(wildcard src/*/*.h))
 POLICIES := $(sort $(wildcard policy/*.json))
+WEB := $(sort $(wildcard src/web/*))
 MANUALS := $(sort $(wildcard man/*.[1-8]))
+# not there where only the program is built, as in an image
+UNITS := $(sort $(wildcard deploy/systemd/*.service deploy/systemd/*.socket))
 TEST_C := $(sort $(wildcard tests/*/*.c))
 TEST_H := $(sort $(wildcard tests/*.h tests/*/*.h))
 SCRIPTS = $(sort $(shell git ls-files -co --exclude-standard 2>/dev/null | \
@@ -80,12 +91,18 @@ HARDEN = -fPIE -fstack-protector-strong -fstack-clash-protection -fno-plt $(BRAN
 	-ffunction-sections -fdata-sections
 FORTIFY := $(if $(filter -O0,$(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
 HARDEN_LINK := -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--gc-sections -Wl,--as-needed
+OBJECT_FLAGS := -O2 -fPIC -shared -fvisibility=hidden -fstack-protector-strong $(BRANCH_FLAGS) \
+	-Wl,-z,relro,-z,now,-z,noexecstack,-z,defs -Wl,--as-needed -s
 SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 
-VARIANTS := release clang test asan fuzz cover
+VARIANTS := release static clang test asan fuzz cover
 release_CC = $(CC)
 release_FLAGS = $(CPPFLAGS) $(FORTIFY) $(call HARDEN,$(CC)) $(CFLAGS)
 release_LINK = $(HARDEN_LINK) $(LDFLAGS)
+# The linker's warning about the resolver is answered in src/main.c.
+static_CC = $(CC)
+static_FLAGS = $(release_FLAGS) -DSANDBOX_STATIC
+static_LINK = -static-pie -Wl,--no-warnings $(filter-out -pie,$(HARDEN_LINK)) $(LDFLAGS)
 clang_CC = $(CLANG)
 clang_FLAGS = $(CPPFLAGS) $(FORTIFY) $(call HARDEN,clang) $(CFLAGS)
 clang_LINK = $(HARDEN_LINK) $(LDFLAGS)
@@ -115,8 +132,8 @@ C_SUITES := unit policy launcher
 suite_programs = $(patsubst %.c,$(BUILD)/$(1)/%,$(wildcard tests/$(2)/test_*.c))
 suite_shared = $(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c))
 helper_programs = $(patsubst tests/helpers/%.c,$(BUILD)/$(1)/%,$(wildcard tests/helpers/*.c))
-objects = $(patsubst %.c,$(BUILD)/$(1)/%.o,$(filter-out src/main.c,$(SRCS))) \
-	$(addprefix $(BUILD)/$(1)/,policies.o mongoose.o parson.o)
+objects = $(patsubst %.c,$(BUILD)/$(1)/%.o,$(filter-out src/main.c $(OBJECT_SRCS),$(SRCS))) \
+	$(addprefix $(BUILD)/$(1)/,policies.o web.o imports.o python.o mongoose.o parson.o)
 replay_programs = $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/$(1)/tests/fuzz/replay_%,$(wildcard \
 	tests/fuzz/fuzz_*.c))
 test_programs = $(foreach s,$(C_SUITES),$(call suite_programs,$(1),$(s)))
@@ -129,7 +146,25 @@ $(BUILD)/$(1)/%.o: %.c $(BUILD)/$(1)/flags $(DEPS_FILES) | deps
 	@mkdir -p $$(@D)
 	$$Q$$($(1)_CC) $$(OUR_FLAGS) $$(WARN_FLAGS) $$($(1)_FLAGS) -MMD -MP -c -o $$@ $$<
 
-$(BUILD)/$(1)/policies.o: $(BUILD)/policies.c src/config/embedded.h $(BUILD)/$(1)/flags | deps
+$(BUILD)/$(1)/policies.o $(BUILD)/$(1)/web.o: $(BUILD)/$(1)/%.o: $(BUILD)/%.c \
+		src/config/embedded.h $(BUILD)/$(1)/flags | deps
+	$$(call say,CC,$$@)
+	$$Q$$($(1)_CC) $$(OUR_FLAGS) $$($(1)_FLAGS) -c -o $$@ $$<
+
+$(BUILD)/$(1)/imports.o: $(BUILD)/imports.c src/job/imports.h $(BUILD)/$(1)/flags | deps
+	$$(call say,CC,$$@)
+	$$Q$$($(1)_CC) $$(OUR_FLAGS) $$($(1)_FLAGS) -c -o $$@ $$<
+
+# loaded into an interpreter: never sanitized or counted
+$(BUILD)/$(1)/python.so: $(OBJECT_PARTS) $(HEADERS) $(BUILD)/$(1)/flags | deps
+	$$(call say,OBJECT,$$@)
+	$$Q$(CC) $$(OUR_FLAGS) $$(WARN_FLAGS) $$(OBJECT_FLAGS) \
+		$$(filter -DSANDBOX_TEST_HOOKS,$$($(1)_FLAGS)) -o $$@ $(OBJECT_PARTS)
+
+$(BUILD)/$(1)/python.c: $(BUILD)/$(1)/python.so src/setup/embed_object.sh
+	$$Qsrc/setup/embed_object.sh $$< >$$@
+
+$(BUILD)/$(1)/python.o: $(BUILD)/$(1)/python.c src/wire/ahead.h
 	$$(call say,CC,$$@)
 	$$Q$$($(1)_CC) $$(OUR_FLAGS) $$($(1)_FLAGS) -c -o $$@ $$<
 
@@ -183,14 +218,22 @@ $(foreach v,$(VARIANTS),$(eval $(call variant_rules,$(v))))
 
 $(BUILD)/policies.c: $(POLICIES) $(wildcard policy) src/setup/embed.sh
 	@mkdir -p $(@D)
-	$Qsrc/setup/embed.sh $(POLICIES) >$@
+	$Qsrc/setup/embed.sh policies $(POLICIES) >$@
+
+$(BUILD)/web.c: $(WEB) $(wildcard src/web) src/setup/embed.sh
+	@mkdir -p $(@D)
+	$Qsrc/setup/embed.sh web $(WEB) >$@
+
+$(BUILD)/imports.c: src/job/imports.py src/setup/embed_text.sh
+	@mkdir -p $(@D)
+	$Qsrc/setup/embed_text.sh imports_script job/imports.h $< >$@
 
 # ---- targets -----------------------------------------------------------------------------------
 
-.PHONY: all run deps clang test asan fuzz bench bench-filters lint lint-checks test-vm \
-	test-image image install uninstall ci cover format clean distclean help FORCE \
+.PHONY: all run deps static clang test asan fuzz bench bench-full bench-filters lint lint-checks test-vm \
+	test-image test-debian image images deb test-systemd install uninstall ci cover format clean distclean help FORCE \
 	test-unit test-policy test-corpus test-launcher test-api test-attack test-environment \
-	test-faults $(addprefix lint-,$(LINT_CHECKS)) \
+	test-faults test-deploy $(addprefix lint-,$(LINT_CHECKS)) \
 	packages
 
 all: $(BUILD)/release/sandbox-server ## the hardened binary, build/release/sandbox-server
@@ -203,9 +246,13 @@ goal = $(filter $(1),$(MAKECMDGOALS))
 PACKAGES := build $(if $(call goal,run),run) $(if $(call goal,clang ci),clang) \
 	$(if $(call goal,cover),clang cover vm) \
 	$(if $(call goal,test test-unit test-policy test-corpus test-launcher test-api \
-		test-attack test-environment test-faults test-vm asan cover ci),test) \
+		test-attack test-environment test-faults test-deploy test-vm test-debian asan cover \
+		ci),test) \
 	$(if $(call goal,lint lint-% format ci),lint) $(if $(call goal,fuzz),clang fuzz) \
-	$(if $(call goal,bench),run bench) $(if $(call goal,test-vm),vm) $(if $(call goal,image test-image),image)
+	$(if $(call goal,bench bench-full),run bench) $(if $(call goal,test-vm test-systemd),vm) \
+	$(if $(call goal,image images test-image),image) \
+	$(if $(call goal,deb test-systemd),deb) $(if $(call goal,test-systemd),system) \
+	$(if $(call goal,test-debian),debian)
 packages: ## the Debian packages that the other goals need; nothing happens if all are there
 	@src/setup/packages.sh $(PACKAGES)
 
@@ -214,10 +261,12 @@ deps: | packages ## mongoose and parson into build/deps
 
 $(DEPS_FILES): | deps ;
 
+static: $(BUILD)/static/sandbox-server ## the same without shared libraries, build/static/sandbox-server
+
 clang: $(BUILD)/clang/sandbox-server ## the same binary by clang
 
 # tests/run knows the suites' folders; what it needs built differs by suite
-SUITES := unit policy corpus launcher api attack environment faults
+SUITES := unit policy corpus launcher api attack environment faults deploy
 ASAN_SUITES := unit corpus launcher api
 server_tests = $(BUILD)/$(1)/sandbox-server $(call helper_programs,$(1))
 built_for = $(call server_tests,$(1)) $(call test_programs,$(1)) $(call replay_programs,$(1))
@@ -229,7 +278,7 @@ test-unit: $(call suite_programs,test,unit)
 test-policy: $(call suite_programs,test,policy)
 test-corpus: $(call replay_programs,test)
 test-launcher: $(call suite_programs,test,launcher) $(call server_tests,test)
-test-api test-attack test-environment test-faults: $(call server_tests,test)
+test-api test-attack test-environment test-faults test-deploy: $(call server_tests,test)
 $(addprefix test-,$(SUITES)): test-%: | packages
 	@tests/run $(BUILD)/test $*
 
@@ -256,11 +305,30 @@ cover: $(call built_for,cover) | packages ## which lines the tests reach, as a t
 test-vm: $(call built_for,test) | packages ## the tests that need a kernel of their own
 	@tests/vm/run $(BUILD)/test
 
-test-image: | packages ## build the container image and test it
+test-image: | packages ## build every container image and the static binary, and use them
 	@tests/image/run
 
-image: | packages ## the container image
-	buildah build --format docker --layers -t sandbox-server -f Containerfile .
+test-debian: $(call server_tests,test) | packages ## sessions of a Debian image, in which root installs packages
+	@tests/run $(BUILD)/test debian
+
+# the flavours are targets of the Containerfile
+FLAVOURS := python datascience golang node shell
+FLAVOUR ?= python
+BUILDAH ?= buildah
+IMAGE_FLAGS ?=
+image: | packages ## the container image; FLAVOUR=datascience, golang, node, shell: another
+	$(BUILDAH) build --format docker --layers $(IMAGE_FLAGS) --build-arg VERSION=$(VERSION) \
+		--target $(FLAVOUR) $(if $(filter python,$(FLAVOUR)),-t sandbox-server) \
+		-t sandbox-server:$(FLAVOUR) -f Containerfile .
+
+images: ## every flavour of it
+	@for f in $(FLAVOURS); do $(MAKE) --no-print-directory image FLAVOUR=$$f || exit 1; done
+
+deb: all | packages ## a Debian package in build, for a host with systemd (deploy/systemd/README.md)
+	@src/setup/deb.sh $(VERSION) $(BUILD)
+
+test-systemd: deb | packages ## install that package on a machine with systemd, in qemu, and use it
+	@tests/systemd/run $(BUILD)/sandbox-server_$(VERSION)-1_*.deb $(BUILD)
 
 FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/fuzz/fuzz_%,$(wildcard tests/fuzz/fuzz_*.c))
 $(FUZZERS): $(BUILD)/fuzz/fuzz_%: $(BUILD)/fuzz/tests/fuzz/fuzz_%.o $(BUILD)/fuzz/product.a
@@ -275,19 +343,26 @@ fuzz: $(FUZZERS) | packages ## each fuzz harness for FUZZ_SECONDS, new inputs in
 			-artifact_prefix=$(BUILD)/fuzz/$$name- "$$new" $$old || exit 1; \
 	done
 
-$(BUILD)/bench/drive: tests/bench/drive.c
+# What measures: a driver, the launcher without HTTP, the shortest program, an installer, the
+# filters.
+BENCH_PROGRAMS := $(addprefix $(BUILD)/bench/,drive alone true uv filters)
+$(BENCH_PROGRAMS): $(BUILD)/bench/%: tests/bench/%.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$Q$(CC) $(OUR_FLAGS) $(WARN_FLAGS) -O2 -o $@ $< -lpthread
+	$Q$(CC) $(OUR_FLAGS) $(WARN_FLAGS) -O2 -o $@ $^ $(BENCH_LINK)
+$(BUILD)/bench/drive: BENCH_LINK := -lpthread
+$(BUILD)/bench/true $(BUILD)/bench/uv: BENCH_LINK := -static
+$(BUILD)/bench/alone $(BUILD)/bench/filters: BENCH_LINK := $(LIBS)
+$(BUILD)/bench/alone: $(BUILD)/release/product.a
+$(BUILD)/bench/filters: tests/policy/bpf.c tests/policy/reference.c $(BUILD)/release/product.a
 
-bench: all $(BUILD)/bench/drive | packages ## measure; to build/bench.json and bench.svg
-	@tests/bench/run $(BUILD)/release/sandbox-server $(BUILD)/bench/drive $(BUILD)/bench
+# the test variant tells how long each step of a sandbox takes
+BENCH_NEEDS := all $(BENCH_PROGRAMS) $(BUILD)/test/sandbox-server
+bench: $(BENCH_NEEDS) | packages ## measure, in minutes; to build/bench.json and bench.svg
+	@tests/bench/run $(BUILD)
 
-$(BUILD)/bench/filters: tests/bench/filters.c tests/policy/bpf.c tests/policy/reference.c \
-		$(BUILD)/release/product.a
-	$(call say,CC,$@)
-	@mkdir -p $(@D)
-	$Q$(CC) $(OUR_FLAGS) $(WARN_FLAGS) -O2 -o $@ $^ $(LIBS)
+bench-full: $(BENCH_NEEDS) | packages ## the same with more rounds and 10 000 runs in a row
+	@BENCH=full tests/bench/run $(BUILD)
 
 bench-filters: $(BUILD)/bench/filters | packages ## what seccomp filters cost, beside libseccomp's
 	@$<
@@ -362,7 +437,7 @@ ci: ## lint, both compilers, tests, sanitizers
 	@$(MAKE) -j$(JOBS) test
 	@$(MAKE) -j$(JOBS) asan
 
-install: all ## honours DESTDIR, prefix, sbindir, mandir, datadir, docdir
+install: all ## honours DESTDIR, prefix, sbindir, mandir, datadir, docdir, systemdunitdir, ...
 	$(INSTALL) -d $(DESTDIR)$(sbindir) $(DESTDIR)$(datadir)/sandbox-server/policy \
 		$(DESTDIR)$(docdir)
 	$(INSTALL) -m 755 $(BUILD)/release/sandbox-server $(DESTDIR)$(sbindir)/
@@ -371,11 +446,28 @@ install: all ## honours DESTDIR, prefix, sbindir, mandir, datadir, docdir
 		$(INSTALL) -m 644 "$$f" $(DESTDIR)$(datadir)/sandbox-server/policy/ || exit 1; done
 	for f in $(MANUALS); do d=$(DESTDIR)$(mandir)/man$${f##*.}; \
 		$(INSTALL) -d "$$d" && $(INSTALL) -m 644 "$$f" "$$d/" || exit 1; done
+	$(if $(UNITS),$(install_units))
 
-uninstall: ## take away what install put there
-	rm -f $(DESTDIR)$(sbindir)/sandbox-server
+# Settings that are there already stay. The units name the program where it is.
+define install_units
+$(INSTALL) -d $(DESTDIR)$(systemdunitdir) $(DESTDIR)$(sysusersdir) $(DESTDIR)$(confdir) \
+		$(DESTDIR)$(docdir)/examples
+	for f in $(UNITS); do \
+		sed 's|=/usr/sbin/|=$(sbindir)/|' "$$f" >$(DESTDIR)$(systemdunitdir)/$${f##*/} && \
+		chmod 644 $(DESTDIR)$(systemdunitdir)/$${f##*/} || exit 1; done
+	$(INSTALL) -m 644 deploy/systemd/sysusers.conf $(DESTDIR)$(sysusersdir)/sandbox-server.conf
+	$(INSTALL) -m 644 deploy/systemd/as-root.conf $(DESTDIR)$(docdir)/examples/
+	[ -e $(DESTDIR)$(confdir)/sandbox-server.conf ] || $(INSTALL) -m 644 \
+		deploy/systemd/sandbox-server.conf $(DESTDIR)$(confdir)/
+endef
+
+uninstall: ## take away what install put there, but settings that were changed
+	rm -f $(DESTDIR)$(sbindir)/sandbox-server $(DESTDIR)$(sysusersdir)/sandbox-server.conf
+	rm -f $(foreach f,$(UNITS),$(DESTDIR)$(systemdunitdir)/$(notdir $(f)))
 	rm -f $(foreach f,$(MANUALS),$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $(f)))/$(notdir $(f)))
 	rm -rf $(DESTDIR)$(datadir)/sandbox-server $(DESTDIR)$(docdir)
+	! cmp -s deploy/systemd/sandbox-server.conf $(DESTDIR)$(confdir)/sandbox-server.conf || \
+		rm -f $(DESTDIR)$(confdir)/sandbox-server.conf
 
 clean: ## everything built; build/deps stays
 	rm -rf $(filter-out $(DEPS),$(wildcard $(BUILD)/*))

@@ -26,6 +26,9 @@
  *	api/reply.c          struct result to JSON
  */
 #include <fcntl.h>
+#ifdef SANDBOX_STATIC
+#include <nss.h>
+#endif
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +36,7 @@
 
 #include "attack/attack.h"
 #include "cmd/cmd.h"
+#include "session/session.h"
 
 #ifndef SANDBOX_VERSION
 #define SANDBOX_VERSION "dev"
@@ -44,11 +48,20 @@ static const struct command {
 	const char *help; /* NULL: not for people */
 } commands[] = {
 	{"serve", cmd_serve, "serve over HTTP (the default)"},
+	{"mcp", cmd_mcp,
+	 "serve the client that started it, by MCP over stdin and stdout"},
 	{"run", cmd_run, "run one program in a sandbox, without HTTP"},
+	{"config", cmd_config, "show the settings in force and where each comes from"},
 	{"check", cmd_check, "show which isolation layers work on this host"},
+	{"ready", cmd_ready, "ask a server that runs whether it takes requests"},
+	{"layers", cmd_layers, "show, remove and prefetch packages of requests"},
+	{"token", cmd_token, "make a token for a client"},
+	{"audit", cmd_audit, "check that an audit file is what the server wrote"},
+	{"image", cmd_image, "show, add, pull and remove images of sessions"},
 	{"policy", cmd_policy, "show, check and explain the rules for system calls"},
 	{"selftest", cmd_selftest, "attack the sandbox of this host, and say what holds"},
 	{"launcher", cmd_launcher, NULL},
+	{"inside", cmd_inside, NULL},
 };
 
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
@@ -83,19 +96,38 @@ static int open_standard(void)
 	return fd < 0 && fcntl(STDERR_FILENO, F_GETFD) < 0 ? -1 : 0;
 }
 
+/* A static binary has files and DNS in itself. For other services its C library would
+ * load shared objects of whatever the image has, made for whatever C library that has. */
+static int stay_static(void)
+{
+#ifdef SANDBOX_STATIC
+	return __nss_configure_lookup("hosts", "files dns") |
+	       __nss_configure_lookup("passwd", "files");
+#else
+	return 0;
+#endif
+}
+
 int main(int argc, char **argv)
 {
 	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+	const struct sigaction plain = {.sa_handler = SIG_DFL};
 	size_t i;
 
 	if (open_standard() < 0)
 		return 1; /* and nowhere to say so */
+	if (stay_static() != 0)
+		return 1;
 	if (argc > 0 && strcmp(argv[0], MODE_SELF) == 0)
 		return attack_main(argc, argv); /* inside a sandbox that selftest made */
+	if (argc > 0 && strcmp(argv[0], SESSION_SELF) == 0)
+		/* inside a session, where a sanitizer could not look for leaks */
+		_exit(session_inside_main(argc, argv));
 	/* whoever reads our log may go away: that ends neither us nor what runs. A
 	 * program gets all its signals back. */
 	sigaction(SIGPIPE, &ignore, NULL);
 	sigaction(SIGXFSZ, &ignore, NULL); /* a low ulimit -f: an error, not the end */
+	sigaction(SIGCHLD, &plain, NULL);  /* if ignored, nobody could wait for a child */
 	if (argc < 2 || (argv[1][0] == '-' && strcmp(argv[1], "--version") != 0 &&
 			 strcmp(argv[1], "--help") != 0))
 		return cmd_serve(argc - 1, argv + 1);

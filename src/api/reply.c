@@ -107,7 +107,7 @@ static int add_usage(struct buf *b, const struct outcome *o)
 	return buf_puts(b, "}");
 }
 
-static int add_violation(struct buf *b, const struct violation *v)
+static int add_violation(struct buf *b, const struct result *r, const struct violation *v)
 {
 	const char *error = strerrorname_np((int)v->errno_ret);
 	char name[POLICY_NAME];
@@ -115,6 +115,8 @@ static int add_violation(struct buf *b, const struct violation *v)
 
 	filter_name(v->nr, name);
 	hint = violation_hint(name, v->args);
+	if (r->has_network && strcmp(name, "socket") == 0)
+		hint = "only TCP, to the proxy that https_proxy names";
 	if (buf_printf(b, "{\"syscall\":\"%s\",\"count\":%" PRIu64, name, v->count) < 0)
 		return -1;
 	if (error ? buf_printf(b, ",\"errno\":\"%s\",\"args\":[", error) < 0
@@ -137,21 +139,65 @@ static int add_violations(struct buf *b, const struct result *r)
 		return -1;
 	for (size_t i = 0; i < r->violation_count; i++)
 		if ((i && buf_puts(b, ",") < 0) ||
-		    add_violation(b, &r->violations[i]) < 0)
+		    add_violation(b, r, &r->violations[i]) < 0)
 			return -1;
 	return buf_puts(b, r->outcome.violations == VIOLATIONS_CUT
 				   ? "],\"violations_truncated\":true"
 				   : "]");
 }
 
-static int add_meta(struct buf *b, const struct result *r)
+static int add_network(struct buf *b, const struct result *r)
+{
+	const struct egress_count *n = &r->network;
+
+	if (!r->has_network)
+		return 0;
+	return buf_printf(b,
+			  ",\"network\":{\"connections\":%" PRIu64 ",\"refused\":%" PRIu64
+			  ",\"sent_bytes\":%" PRIu64 ",\"received_bytes\":%" PRIu64 "}",
+			  n->connections, n->refused, n->sent_bytes, n->received_bytes);
+}
+
+/* only of runs that want packages */
+static int add_install(struct buf *b, const struct result *r)
+{
+	if (!r->request || !r->request->requirements)
+		return 0;
+	if (buf_printf(b, ",\"install_ms\":%" PRIu64, r->install_ms) < 0)
+		return -1;
+	if (!r->install_reason)
+		return 0;
+	return buf_printf(b, ",\"install\":{\"reason\":\"%s\",\"exit_code\":%d}",
+			  r->install_reason, r->install_exit);
+}
+
+/* "os,socket" as an array */
+static int add_blocked(struct buf *b, const char *names)
+{
+	size_t n;
+
+	if (buf_puts(b, ",\"blocked_imports\":[") < 0)
+		return -1;
+	for (; names && *names; names += n + (names[n] == ',')) {
+		n = strcspn(names, ",");
+		if (buf_json_string(b, names, n) < 0 ||
+		    (names[n] && buf_puts(b, ",") < 0))
+			return -1;
+	}
+	return buf_puts(b, "]");
+}
+
+int reply_meta(struct buf *b, const struct result *r)
 {
 	const struct outcome *o = &r->outcome;
 
 	if (buf_printf(b,
-		       ",\"meta\":{\"runtime\":\"local\",\"mode\":\"%s\","
+		       ",\"meta\":{\"runtime\":\"%s\",\"mode\":\"%s\","
 		       "\"verdict\":\"%s\"",
-		       r->mode->name, verdict_name(o->verdict)) < 0)
+		       r->image ? "docker" : "local", r->mode->name,
+		       verdict_name(o->verdict)) < 0)
+		return -1;
+	if (r->image && (buf_puts(b, ",\"image\":") < 0 || add_text(b, r->image) < 0))
 		return -1;
 	if (r->message[0] &&
 	    (buf_puts(b, ",\"message\":") < 0 || add_text(b, r->message) < 0))
@@ -163,8 +209,11 @@ static int add_meta(struct buf *b, const struct result *r)
 	if (o->signal ? buf_printf(b, ",\"signal\":%d", o->signal) < 0
 		      : buf_puts(b, ",\"signal\":null") < 0)
 		return -1;
-	if (buf_puts(b, ",\"blocked_imports\":[]") < 0 || add_violations(b, r) < 0 ||
-	    add_skipped(b, r) < 0 || add_limits(b, &r->limits) < 0 || add_usage(b, o) < 0)
+	if (add_install(b, r) < 0)
+		return -1;
+	if (add_blocked(b, r->blocked) < 0 || add_violations(b, r) < 0 ||
+	    add_skipped(b, r) < 0 || add_limits(b, &r->limits) < 0 ||
+	    add_usage(b, o) < 0 || add_network(b, r) < 0)
 		return -1;
 	return buf_printf(b, ",\"isolation\":\"%s\"}", report_level_name(r->level));
 }
@@ -185,7 +234,7 @@ static int add_result(struct buf *b, const struct result *r, bool with_files)
 		return -1;
 	if (buf_printf(b, ",\"duration\":%" PRIu64 ".%03u", ms / 1000,
 		       (unsigned)(ms % 1000)) < 0 ||
-	    add_meta(b, r) < 0)
+	    reply_meta(b, r) < 0)
 		return -1;
 	return buf_puts(b, "}");
 }
@@ -200,12 +249,13 @@ int reply_result_stored(struct buf *out, const struct result *r)
 	return add_result(out, r, false);
 }
 
-int reply_error(struct buf *out, const struct err *e, const char *request_id)
+int reply_error(struct buf *out, const char *name, const struct err *e,
+		const char *request_id)
 {
 	const char *code = e->code[0] ? e->code : "internal_error";
 	int rc;
 
-	if (buf_puts(out, "{\"error\":") < 0)
+	if (buf_printf(out, "{\"%s\":", name) < 0)
 		return -1;
 	if (e->kind == ERR_OURS && strcmp(code, "internal_error") == 0) {
 		struct buf text;

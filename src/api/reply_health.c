@@ -107,7 +107,7 @@ static int add_warm(struct buf *b, const struct health *h)
 {
 	const char *comma = "";
 
-	if (!h->settings->warm)
+	if (!h->settings->warm && !h->settings->warm_fork)
 		return 0;
 	if (buf_printf(b, ",\"warm\":{\"wanted\":%" PRIu64 ",\"ready\":{",
 		       h->settings->warm) < 0)
@@ -126,6 +126,21 @@ static int add_warm(struct buf *b, const struct health *h)
 			  h->settings->warm_memory_mb);
 }
 
+/* what installs packages for the mode that is the default, and what is kept of them */
+static int add_installer(struct buf *b, const struct health *h)
+{
+	const struct mode *m = &h->modes->mode[0];
+
+	if (m->id != MODE_PYTHON && m->id != MODE_NODE)
+		return 0;
+	if (m->installer ? buf_printf(b, ",\"installer\":\"%s\"", m->installer) < 0
+			 : buf_puts(b, ",\"installer\":null") < 0)
+		return -1;
+	return buf_printf(
+		b, ",\"package_layers\":{\"count\":%" PRIu64 ",\"bytes\":%" PRIu64 "}",
+		h->layers ? h->layers->count : 0, h->layers ? h->layers->bytes : 0);
+}
+
 int reply_health(struct buf *out, const struct health *h)
 {
 	const struct mode *first = &h->modes->mode[0];
@@ -138,7 +153,8 @@ int reply_health(struct buf *out, const struct health *h)
 		       "\"uptime_seconds\":%lu",
 		       h->settings->max_concurrent, h->running, h->uptime_sec) < 0 ||
 	    add_packages(out, first) < 0 || add_modes(out, h->modes) < 0 ||
-	    add_isolation(out, h->report, h->loss) < 0 || add_warm(out, h) < 0)
+	    add_isolation(out, h->report, h->loss) < 0 || add_warm(out, h) < 0 ||
+	    add_installer(out, h) < 0)
 		return -1;
 	if (h->state_note && (buf_puts(out, ",\"state_directory\":") < 0 ||
 			      add_text(out, h->state_note) < 0))
@@ -161,6 +177,18 @@ static int add_layer(struct buf *b, const struct layer *l)
 	return buf_puts(b, "}");
 }
 
+static const char *network_name(const struct report *r)
+{
+	static const char *const names[NETWORK_COUNT] = {[NETWORK_NONE] = "none",
+							 [NETWORK_BROKER] = "broker",
+							 [NETWORK_HOST_PORT] = "installs",
+							 [NETWORK_POD] = "pod"};
+
+	if (!r->network && r->install_network)
+		return "installs";
+	return names[r->network];
+}
+
 int reply_isolation(struct buf *out, const struct report *r, const struct loss *l)
 {
 	if (buf_printf(out, "{\"level\":\"%s\",\"layers\":{",
@@ -173,7 +201,8 @@ int reply_isolation(struct buf *out, const struct report *r, const struct loss *
 			return -1;
 	if (buf_puts(out, "}") < 0 || add_loss(out, r, l) < 0)
 		return -1;
-	if (r && buf_printf(out, ",\"refused_messages\":%" PRIu64, r->refused) < 0)
+	if (r && buf_printf(out, ",\"network\":\"%s\",\"refused_messages\":%" PRIu64,
+			    network_name(r), r->refused) < 0)
 		return -1;
 	if (r && r->summary[0] &&
 	    (buf_puts(out, ",\"summary\":") < 0 || add_text(out, r->summary) < 0))

@@ -51,17 +51,17 @@ static int get_stdin(const struct json *body, struct run_request *out, struct er
 	return request_copy(&out->stdin_text, text, len, e);
 }
 
-static int get_language(const struct json *body, const struct modes *m,
-			struct run_request *out, struct err *e)
+static int get_language(const struct json *body, const struct request_form *form,
+			const struct modes *m, struct run_request *out, struct err *e)
 {
-	const char *text = NULL;
+	const char *text = form->only_language;
 	size_t len = 0;
 
-	if (json_get_string(body, "language", &text, &len, e) < 0)
+	if (!text && json_get_string(body, form->language, &text, &len, e) < 0)
 		return -1;
 	if (text && memchr(text, 0, len)) /* it is compared as a C string from here on */
 		return err_client(e, 400, "unsupported_language",
-				  "language must not contain NUL");
+				  "%s must not contain NUL", form->language);
 	out->mode = modes_for_language(m, text, &out->row, e);
 	return out->mode ? 0 : -1;
 }
@@ -83,15 +83,15 @@ static bool positive_whole(double n)
 	return isfinite(n) && n >= 1 && (n >= 0x1p53 || (double)(uint64_t)n == n);
 }
 
-static int get_timeout(const struct json *body, struct limits *wanted, struct err *e)
+static int get_timeout(const struct json *body, const char *name, struct limits *wanted,
+		       struct err *e)
 {
 	double sec = 0;
 
-	if (json_get_number(body, "timeout_seconds", &sec, e) < 0)
+	if (json_get_number(body, name, &sec, e) < 0)
 		return -1;
 	if (!isfinite(sec) || sec < 0)
-		return err_bad(e,
-			       "timeout_seconds must be a finite number of at least 0");
+		return err_bad(e, "%s must be a finite number of at least 0", name);
 	wanted->wall_ms = round_up(sec * 1000);
 	return 0;
 }
@@ -134,73 +134,57 @@ static int get_limits(const struct json *body, struct limits *wanted, struct err
 	return 0;
 }
 
-/* 0, or -1: not an array of strings */
-static int all_strings(const struct json *array, const char *name, struct err *e)
-{
-	for (size_t i = 0; i < json_count(array); i++) {
-		size_t len;
-		const char *text = json_text(json_item(array, i), &len);
+const struct request_form request_execute = {
+	.language = "language",
+	.timeout = "timeout_seconds",
+	.fields = FIELD_LIMITS | FIELD_STDIN | FIELD_WORDS | FIELD_FILES |
+		  FIELD_REQUIREMENTS | FIELD_NETWORK,
+};
+const struct request_form request_sandbox_run = {
+	.language = "runtime",
+	.timeout = "timeout_seconds",
+	.fields = FIELD_WORDS | FIELD_FILES,
+	.plain_files = true,
+};
+const struct request_form request_python = {
+	.only_language = "python",
+	.timeout = "timeout",
+};
 
-		if (!text)
-			return err_bad(e, "%s must be an array of strings", name);
-		if (memchr(text, 0, len))
-			return err_bad(e, "%s must not contain NUL", name);
-	}
-	return 0;
+/* where to look for a field: in NULL nothing is there */
+static const struct json *within(const struct json *body, const struct request_form *form,
+				 enum request_field field)
+{
+	return form->fields & field ? body : NULL;
 }
 
-static int not_yet(struct err *e, const char *what)
-{
-	return err_server(e, 501, "not_available_yet", "%s not available yet", what);
-}
-
-static int check_requirements(const struct json *body, const struct mode *m,
-			      struct err *e)
-{
-	const struct json *list = NULL;
-
-	if (json_get_array(body, "requirements", &list, e) < 0 ||
-	    all_strings(list, "requirements", e) < 0)
-		return -1;
-	if (json_count(list) && (m->id == MODE_PYTHON || m->id == MODE_NODE))
-		return not_yet(e, "requirements are");
-	return 0; /* Go and the shell have nothing to install with */
-}
-
-static int check_network(const struct json *body, struct err *e)
-{
-	const struct json *v = json_member(body, "network");
-
-	if (!v || json_is_null(v) || (json_is_bool(v) && !json_bool(v)))
-		return 0;
-	if (!json_is_bool(v) && !json_is_array(v))
-		return err_bad(e, "network must be false, true or an array of strings");
-	if (all_strings(v, "network", e) < 0)
-		return -1;
-	return not_yet(e, "network access is");
-}
-
-static int parse_object(const struct json *body, const struct settings *s,
-			const struct modes *m, struct run_request *out, struct err *e)
+int request_read(const struct json *body, const struct request_form *form,
+		 const struct request_world *w, struct run_request *out, struct err *e)
 {
 	struct limits wanted = {0};
 
+	memset(out, 0, sizeof(*out));
 	if (!json_is_object(body))
 		return err_bad(e, "the body must be a JSON object");
-	if (get_code(body, out, e) < 0 || get_language(body, m, out, e) < 0 ||
-	    get_timeout(body, &wanted, e) < 0 || get_limits(body, &wanted, e) < 0 ||
-	    get_stdin(body, out, e) < 0)
+	if (get_code(body, out, e) < 0 ||
+	    get_language(body, form, w->modes, out, e) < 0 ||
+	    get_timeout(body, form->timeout, &wanted, e) < 0 ||
+	    get_limits(within(body, form, FIELD_LIMITS), &wanted, e) < 0 ||
+	    get_stdin(within(body, form, FIELD_STDIN), out, e) < 0)
 		return -1;
-	job_limits(s, out->mode, &wanted, &out->limits);
-	if (request_words(body, out, e) < 0 || request_files(body, s, out, e) < 0 ||
-	    check_requirements(body, out->mode, e) < 0)
+	job_limits(w->settings, out->mode, &wanted, &out->limits);
+	if (request_words(within(body, form, FIELD_WORDS), out, e) < 0 ||
+	    request_files(within(body, form, FIELD_FILES), form->plain_files, w->settings,
+			  out, e) < 0 ||
+	    request_requirements(within(body, form, FIELD_REQUIREMENTS), out, e) < 0)
 		return -1;
-	return check_network(body, e);
+	return request_network(within(body, form, FIELD_NETWORK), w->settings, out, e);
 }
 
 int request_parse(const char *body, size_t len, const struct settings *s,
 		  const struct modes *m, struct run_request *out, struct err *e)
 {
+	const struct request_world w = {s, m, false};
 	struct json *doc;
 	int rc;
 
@@ -208,7 +192,7 @@ int request_parse(const char *body, size_t len, const struct settings *s,
 	doc = json_parse(body, len, &json_request_limits, e);
 	if (!doc)
 		return -1;
-	rc = parse_object(doc, s, m, out, e);
+	rc = request_read(doc, &request_execute, &w, out, e);
 	json_free(doc);
 	return rc;
 }

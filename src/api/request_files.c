@@ -73,14 +73,17 @@ static int check_name(const char *name, const struct run_request *r,
 	return 0;
 }
 
-static int decode(struct run_file *f, const struct json *value, struct err *e)
+static int decode(struct run_file *f, const struct json *value, bool plain, struct err *e)
 {
 	size_t len;
 	const char *text = json_text(value, &len);
 	ssize_t n;
 
 	if (!text)
-		return err_bad(e, "files: \"%.200s\" must be a base64 string", f->name);
+		return err_bad(e, "files: \"%.200s\" must be a %sstring", f->name,
+			       plain ? "" : "base64 ");
+	if (plain)
+		return request_copy(&f->data, text, len, e);
 	buf_init(&f->data, len);
 	if (buf_reserve(&f->data, len / 4 * 3) < 0)
 		return err_errno(e, "copy a request");
@@ -142,7 +145,7 @@ static int check_together(const struct run_request *r, struct err *e)
 	return 0;
 }
 
-int request_files(const struct json *body, const struct settings *s,
+int request_files(const struct json *body, bool plain, const struct settings *s,
 		  struct run_request *out, struct err *e)
 {
 	const struct json *files = NULL;
@@ -159,7 +162,7 @@ int request_files(const struct json *body, const struct settings *s,
 			return -1;
 		out->files[i].name = mem_copy(name);
 		out->file_count = i + 1;
-		if (decode(&out->files[i], json_value(files, i), e) < 0)
+		if (decode(&out->files[i], json_value(files, i), plain, e) < 0)
 			return -1;
 	}
 	return check_together(out, e);

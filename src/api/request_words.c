@@ -93,8 +93,9 @@ static int get_env(const struct json *body, struct run_request *out, size_t *tot
 	if (json_get_object(body, "env", &object, e) < 0)
 		return -1;
 	count = json_count(object);
-	if (count > INPUT_ENV_MAX - 1) /* one is for TRACEPARENT */
-		return err_bad(e, "env has more than %d names", INPUT_ENV_MAX - 1);
+	if (count > INPUT_ENV_MAX - INPUT_ENV_OWN)
+		return err_bad(e, "env has more than %d names",
+			       INPUT_ENV_MAX - INPUT_ENV_OWN);
 	out->env = mem_array(count + 1, sizeof(*out->env));
 	for (size_t i = 0; i < count; i++) {
 		const char *name = json_key(object, i);

@@ -125,6 +125,18 @@ static bool id_ok(const char *id, size_t len)
 	return len > 0 && len <= ID_MOST;
 }
 
+static bool is_action(const char *rest, size_t len)
+{
+	static const char *const actions[] = {"/exec", "/fork", "/checkpoints",
+					      "/restore", "/diff"};
+	size_t i = 0;
+
+	while (i < sizeof(actions) / sizeof(actions[0]) &&
+	       (strlen(actions[i]) != len || memcmp(actions[i], rest, len) != 0))
+		i++;
+	return i < sizeof(actions) / sizeof(actions[0]);
+}
+
 int session_url_check(const char *below, size_t len, struct err *e)
 {
 	static const char files[] = "/files/";
@@ -139,7 +151,7 @@ int session_url_check(const char *below, size_t len, struct err *e)
 		return 0;
 	if (!id_ok(below + 1, id_len))
 		return err_client(e, 404, "not_found", "there is no such session");
-	if (rest_len == 0 || (rest_len == 5 && memcmp(rest, "/exec", 5) == 0))
+	if (rest_len == 0 || is_action(rest, rest_len))
 		return 0;
 	if (rest_len < sizeof(files) - 1 || memcmp(rest, files, sizeof(files) - 1) != 0)
 		return err_client(e, 404, "not_found", "there is nothing at this path");

@@ -153,6 +153,16 @@ void rs03_outside(struct battery *b, struct tries *t);
 void rs15(struct tries *t);
 void rs15_outside(struct battery *b, struct tries *t);
 
+/* ---- attack_egress.c: rows of NW about runs that have network ---- */
+void nw08(struct tries *t);
+void nw08_outside(struct battery *b, struct tries *t);
+void nw09(struct tries *t);
+void nw09_outside(struct battery *b, struct tries *t);
+
+/* ---- attack_warm.c: what is left of the run before ---- */
+void xs10(struct tries *t);
+void xs10_outside(struct battery *b, struct tries *t);
+
 /* ---- the groups ---- */
 extern const struct attack attacks_ns[];
 extern const struct attack attacks_fs[];
@@ -163,6 +173,7 @@ extern const struct attack attacks_pc[];
 extern const struct attack attacks_nw[];
 extern const struct attack attacks_xs[];
 extern const struct attack attacks_il[];
+extern const struct attack attacks_in[];
 extern const struct attack attacks_dg[];
 
 #endif

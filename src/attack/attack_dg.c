@@ -222,9 +222,9 @@ static void dg08_outside(struct battery *b, struct tries *t)
 {
 	static const char *const check[] = {
 		"check", "--mode", "shell", "--min-isolation", "process", "--json", NULL};
-	static const char *const attack[] = {"selftest",        "--mode",  "shell",
-					     "--case",          "DG01",    "--json",
-					     "--min-isolation", "process", NULL};
+	static const char *const attack[] = {
+		"selftest", "--mode", "shell",           "--warm-fork", "off", "--case",
+		"DG01",     "--json", "--min-isolation", "process",     NULL};
 	const enum refusal all = (enum refusal)(REFUSE_NAMESPACES | REFUSE_LANDLOCK);
 	struct binary_said said;
 
@@ -255,8 +255,8 @@ static int write_policies(const char *dir, const char *broken, const char *inste
 	auto_fd int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	size_t i;
 
-	for (i = 0; fd >= 0 && i < embedded_policy_count; i++) {
-		const struct embedded_policy *p = &embedded_policies[i];
+	for (i = 0; fd >= 0 && i < embedded_policies_count; i++) {
+		const struct embedded_file *p = &embedded_policies[i];
 		auto_free char *name = mem_printf("%s.json", p->name);
 		const bool it = strcmp(p->name, broken) == 0;
 
@@ -275,11 +275,11 @@ static char *with_typo(void)
 	size_t i;
 	char *text, *at;
 
-	for (i = 0; i < embedded_policy_count; i++) {
+	for (i = 0; i < embedded_policies_count; i++) {
 		if (strcmp(embedded_policies[i].name, "base") == 0)
 			break;
 	}
-	if (i == embedded_policy_count)
+	if (i == embedded_policies_count)
 		return NULL;
 	text = mem_copy(embedded_policies[i].text);
 	at = strstr(text, "\"read\"");

@@ -319,7 +319,7 @@ static void pc12_outside(struct battery *b, struct tries *t)
 {
 	struct attack_run inside = {.attack = "PC12"};
 	struct attack_run missing = {.mode = &b->self, .row = b->missing_row};
-	struct attack_run big = {.attack = "PC12"};
+	struct attack_run big = {.attack = "PC12", .mode = &b->self, .row = b->self_row};
 	char *word = mem_zero((256u << 10) + 1);
 
 	run_inside(b, t, &inside);
@@ -350,8 +350,8 @@ static void pc13_outside(struct battery *b, struct tries *t)
 #ifdef SANDBOX_TEST_HOOKS
 static void pc14_outside(struct battery *b, struct tries *t)
 {
-	static const char *const words[] = {"selftest", "--mode", "shell",
-					    "--case",   "NS02",   NULL};
+	static const char *const words[] = {"selftest", "--mode", "shell", "--warm-fork",
+					    "off",      "--case", "NS02",  NULL};
 	const char *const *step;
 	char variable[64], wanted[80];
 	struct binary_said said;

@@ -28,6 +28,7 @@ struct attack_run {
 	const char *words[RUN_WORDS]; /* passed on, NULL-terminated */
 	const char *env[4];           /* "NAME=value" */
 	struct limits limits;         /* 0: the default of the row */
+	const struct rules *network;  /* NULL: none */
 
 	/* filled when it is over */
 	uint64_t who; /* 0: not started */
@@ -36,7 +37,7 @@ struct attack_run {
 	struct outcome outcome;
 	struct limits in_force;
 	int exit_code;
-	char message[128];
+	char message[RESULT_MESSAGE];
 	bool truncated;
 	bool leaked;     /* a secret of ours was in what it gave back */
 	char said[256];  /* the first of what it wrote to stdout, as it comes */
@@ -88,6 +89,7 @@ struct battery {
 	char (*run_dirs)
 		[SETUP_PATH];     /* SETUP_RUN_DIRS, where runs may have directories */
 	const char *const *steps; /* of a run's set-up, by name; NULL-terminated */
+	unsigned forks;           /* interpreters that runs are forked from */
 	uint32_t level_wanted;    /* what must hold */
 	const char *only;         /* NULL: every case; ids and groups */
 	/* a line of progress; may be NULL */
@@ -101,6 +103,7 @@ struct battery {
 	struct attack_run *runs[8]; /* under way */
 	struct attack_run control;  /* beside the case */
 	bool stopped;               /* by a signal */
+	bool launcher_lost;         /* a run heard of its death */
 	const char *died_in; /* the case in which the launcher was found dead; or NULL */
 	struct holdings before;
 	bool log_read;      /* the kernel's log can be; */
@@ -148,7 +151,23 @@ bool run_tell(const struct attack_run *r, struct tries *t);
 void run_inside(struct battery *b, struct tries *t, struct attack_run *r);
 uint32_t battery_layers(const struct battery *b); /* bit n: layer n is active */
 bool battery_one_uid(const struct battery *b);    /* runs have the same uid outside */
+bool battery_warm(const struct battery *b);       /* sandboxes wait for runs */
+/* until one of this row does; false: none will */
+bool battery_wait_warm(struct battery *b, unsigned row);
+/* until as many do */
+bool battery_wait_many(struct battery *b, unsigned row, unsigned count);
 const struct mode *battery_mode(const struct battery *b, enum mode_id id);
+/* ---- forked.c ---- */
+bool battery_forks(const struct battery *b); /* runs of python are forked */
+/* until so many interpreters can be forked from, or for a while */
+void battery_wait_forks(struct battery *b, unsigned count);
+/* this one is python's, which becomes the program of the case; one that wants what no
+ * waiting sandbox has is not */
+bool run_forks(const struct battery *b, const struct attack_run *r);
+/* as that wants it; the words are there. -1: the binary cannot be read */
+int run_fork(const struct battery *b, struct run_request *q);
+
+/* ---- runs.c again ---- */
 /* it was ended at its deadline, and the answer came that much later at most */
 void expect_deadline(struct battery *b, struct tries *t, const struct attack_run *r,
 		     const char *what, unsigned late_ms);

@@ -34,12 +34,12 @@ void binary_settings(const char *const *words)
 	settings_words = words;
 }
 
-struct rules {
+struct file_rules {
 	struct sock_filter code[RULES];
 	unsigned len;
 };
 
-static void add(struct rules *r, struct sock_filter what)
+static void add(struct file_rules *r, struct sock_filter what)
 {
 	if (r->len < RULES)
 		r->code[r->len++] = what;
@@ -48,7 +48,7 @@ static void add(struct rules *r, struct sock_filter what)
 #define LOAD(field) \
 	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 
-static void refuse(struct rules *r, unsigned nr, int num)
+static void refuse(struct file_rules *r, unsigned nr, int num)
 {
 	add(r, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1));
 	add(r, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
@@ -56,7 +56,7 @@ static void refuse(struct rules *r, unsigned nr, int num)
 }
 
 /* with any of these bits in the low half of its first argument */
-static void refuse_bits(struct rules *r, unsigned nr, unsigned bits, int num)
+static void refuse_bits(struct file_rules *r, unsigned nr, unsigned bits, int num)
 {
 	add(r, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 4));
 	add(r, (struct sock_filter)LOAD(args[0]));
@@ -73,7 +73,7 @@ static int load(enum refusal what)
 	static const unsigned mounts[] = {
 		SYS_mount,  SYS_umount2, SYS_pivot_root, SYS_open_tree,    SYS_move_mount,
 		SYS_fsopen, SYS_fsmount, SYS_fsconfig,   SYS_mount_setattr};
-	struct rules r = {.len = 0};
+	struct file_rules r = {.len = 0};
 	struct sock_fprog program;
 	unsigned i;
 

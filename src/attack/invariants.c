@@ -200,6 +200,13 @@ int invariants_begin(struct battery *b, struct err *e)
 	hide_canary(b);
 	if (invariants_baseline(b, e) < 0)
 		return -1;
+	/* what is to wait does: from here on one that was used is replaced */
+	for (i = 0; battery_warm(b) && i < b->modes->count; i++)
+		(void)battery_wait_warm(b, b->modes->mode[i].row);
+	if (battery_warm(b))
+		(void)battery_wait_warm(b, b->self_row);
+	if (battery_forks(b))
+		battery_wait_forks(b, b->forks);
 	holdings_look(b, &b->before);
 	for (i = 0; i < 100 && same < 5; i++) { /* every slot is built by then */
 		battery_pause(b, 10);

@@ -204,7 +204,7 @@ void holdings_look(const struct battery *b, struct holdings *out)
 	const struct places places = look_at_places(b);
 
 	/* in a container we may be process 1 */
-	sys_reap_adopted(b->launcher, 0);
+	sys_reap_adopted(&b->launcher, 1);
 	*out = (struct holdings){
 		.count = {[HOLD_PROCESSES] = (int)count_descendants(),
 			  [HOLD_MOUNTS] = count_mounts(getpid()),

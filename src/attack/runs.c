@@ -17,10 +17,12 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "config/settings.h"
+#include "egress/rules.h"
 
 #define CONTROL_AFTER_MS 30 /* into the case, when its program is at work */
 #define JSON_CAP (64u << 20)
 #define ANSWER_MS 20000 /* beyond the deadline: then nobody answers any more */
+#define WARM_MS 20000   /* until a sandbox waits, with the time that others leave */
 
 static const struct limits usual = {
 	.wall_ms = 15000, .memory_mb = 128, .pids = 32, .disk_mb = 16, .output_kb = 1024};
@@ -109,6 +111,8 @@ void battery_on_failed(void *arg, uint64_t who, const struct err *e)
 
 	if (!at || !*at)
 		return;
+	/* its socket closes before its pidfd tells */
+	b->launcher_lost |= strcmp(e->code, "launcher_lost") == 0;
 	(*at)->failed = true;
 	(*at)->error = *e;
 	over(b, *at);
@@ -134,7 +138,9 @@ static char **copy_words(const char *const *words, char **first, unsigned count)
 static void fill_limits(const struct battery *b, const struct attack_run *r,
 			struct limits *out)
 {
-	const struct mode *m = r->mode ? r->mode : &b->self;
+	const struct mode *m = r->mode           ? r->mode
+			       : run_forks(b, r) ? battery_mode(b, MODE_PYTHON)
+						 : &b->self;
 	const struct limits *w = &r->limits;
 	struct limits wanted = {
 		.wall_ms = OR(w->wall_ms, usual.wall_ms),
@@ -148,8 +154,8 @@ static void fill_limits(const struct battery *b, const struct attack_run *r,
 	job_limits(b->settings, m, &wanted, out);
 }
 
-static void fill_request(const struct battery *b, const struct attack_run *r,
-			 struct run_request *q)
+static int fill_request(const struct battery *b, const struct attack_run *r,
+			struct run_request *q)
 {
 	const uint32_t layers = battery_layers(b);
 	const bool one_uid = b->report->level < LEVEL_NAMESPACES && battery_one_uid(b);
@@ -161,8 +167,8 @@ static void fill_request(const struct battery *b, const struct attack_run *r,
 	fill_limits(b, r, &q->limits);
 	buf_init(&q->code, 1 << 20);
 	buf_init(&q->stdin_text, 1);
-	if (r->code)
-		(void)buf_puts(&q->code, r->code);
+	if (r->code) /* of a case it is no more than text */
+		(void)buf_printf(&q->code, r->attack ? "# %s\n" : "%s", r->code);
 	if (r->attack) {
 		first[count++] = mem_copy(strcmp(r->attack, "control") == 0 && one_uid
 						  ? "patient"
@@ -176,13 +182,18 @@ static void fill_request(const struct battery *b, const struct attack_run *r,
 	}
 	q->args = copy_words(r->words, first, count);
 	q->env = copy_words(r->env, NULL, 0);
+	if (r->network) {
+		q->network = mem_zero(sizeof(*q->network));
+		*q->network = *r->network;
+	}
+	return run_forks(b, r) ? run_fork(b, q) : 0;
 }
 
 bool launcher_lives(const struct battery *b)
 {
 	struct pollfd p = {.fd = b->launcher_fd, .events = POLLIN};
 
-	return poll(&p, 1, 0) == 0;
+	return !b->launcher_lost && poll(&p, 1, 0) == 0;
 }
 
 void run_start(struct battery *b, struct attack_run *r)
@@ -193,12 +204,16 @@ void run_start(struct battery *b, struct attack_run *r)
 	r->who = ++b->last_who;
 	r->started_ms = now_ms();
 	r->over = r->failed = false;
+	if (run_forks(b, r))
+		battery_wait_forks(b, 1);
 	if (!at) {
 		(void)err_ours(&r->error, "too many runs at once");
 	} else if (!launcher_lives(b)) {
 		(void)err_ours(&r->error, "the launcher is dead");
+	} else if (fill_request(b, r, &q) < 0) {
+		(void)err_errno(&r->error, "make a request");
+		request_done(&q);
 	} else {
-		fill_request(b, r, &q);
 		r->in_force = q.limits;
 		*at = r;
 		if (jobs_submit(b->jobs, r->who, &q, true, &r->error) == 0)
@@ -327,8 +342,29 @@ bool run_tell(const struct attack_run *r, struct tries *t)
 void run_inside(struct battery *b, struct tries *t, struct attack_run *r)
 {
 	run_whole(b, r);
+	expect(t, r->outcome.warm || !run_forks(b, r), "it was not forked");
 	(void)run_tell(r, t);
 	invariants_secret(b, r, t);
+}
+
+bool battery_warm(const struct battery *b)
+{
+	return b->settings->warm && b->report->level >= LEVEL_NAMESPACES &&
+	       b->report->layer[LAYER_MEMORY_LIMIT].active;
+}
+
+bool battery_wait_many(struct battery *b, unsigned row, unsigned count)
+{
+	const uint64_t end = now_ms() + WARM_MS;
+
+	while (jobs_warm(b->jobs)->ready[row] < count && now_ms() < end && !b->stopped)
+		battery_pause(b, 5);
+	return jobs_warm(b->jobs)->ready[row] >= count;
+}
+
+bool battery_wait_warm(struct battery *b, unsigned row)
+{
+	return battery_wait_many(b, row, 1);
 }
 
 const struct mode *battery_mode(const struct battery *b, enum mode_id id)

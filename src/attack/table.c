@@ -14,6 +14,7 @@ const struct attack_group attack_groups[] = {
 	{"NW", "network", attacks_nw},
 	{"XS", "other runs", attacks_xs},
 	{"IL", "what leaks", attacks_il},
+	{"IN", "packages", attacks_in},
 	{"DG", "honesty about less", attacks_dg},
 	{NULL, NULL, NULL},
 };

@@ -11,15 +11,15 @@
 
 #include <errno.h>
 #include <grp.h>
-#include <linux/securebits.h>
 #include <stdlib.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 static const cap_value_t launcher_caps[] = {
-	CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER,    CAP_KILL,
-	CAP_SETGID, CAP_SETUID,       CAP_SETPCAP,         CAP_SYS_ADMIN, CAP_SYS_CHROOT,
+	CAP_CHOWN,   CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER,
+	CAP_FSETID,  CAP_KILL,         CAP_SETGID,          CAP_SETUID,
+	CAP_SETPCAP, CAP_SYS_ADMIN,    CAP_SYS_CHROOT,
 };
 
 enum { LAUNCHER_CAPS = sizeof(launcher_caps) / sizeof(launcher_caps[0]) };
@@ -136,11 +136,13 @@ int caps_keep_for_launcher(void)
 }
 
 /* uid 0 means nothing any more, and nothing changes that */
-static int lock_securebits(void)
+#define NOBODY_BITS                                                      \
+	(SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | \
+	 SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |       \
+	 SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
+
+static int lock_securebits(int bits)
 {
-	const int bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-			 SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
-			 SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 	int now = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
 
 	if (now < 0)
@@ -150,21 +152,26 @@ static int lock_securebits(void)
 	return prctl(PR_SET_SECUREBITS, (unsigned long)(now | bits), 0, 0, 0);
 }
 
-int caps_drop_all(void)
+static int drop_but(cap_t keep, int bits)
 {
-	auto_caps cap_t none = cap_init();
-
-	if (!none || raise_setpcap() < 0 || lock_securebits() < 0)
+	if (raise_setpcap() < 0 || lock_securebits(bits) < 0)
 		return -1;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -1;
-	if (restrict_to(none) < 0)
+	if (restrict_to(keep) < 0)
 		return -1;
 	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1) {
 		errno = EPERM;
 		return -1;
 	}
 	return 0;
+}
+
+int caps_drop_all(void)
+{
+	auto_caps cap_t none = cap_init();
+
+	return none ? drop_but(none, NOBODY_BITS) : -1;
 }
 
 /*
@@ -198,22 +205,56 @@ static int verify_ids(uid_t uid, gid_t gid)
 	return wrong ? -1 : 0;
 }
 
-int caps_become_nobody(uid_t uid, gid_t gid)
+static int become(uid_t uid, gid_t gid, cap_t keep, int bits)
 {
-	auto_caps cap_t none = cap_init();
-
-	if (!none || raise_setpcap() < 0)
+	if (raise_setpcap() < 0)
 		return -1;
 	/* The bounding set first: the change of ids may take CAP_SETPCAP along. It says
 	 * what execve may give, not what we have, so the ids can still be changed. */
-	if (have(CAP_SETPCAP, CAP_EFFECTIVE) && shrink_bounding(none) < 0)
+	if (have(CAP_SETPCAP, CAP_EFFECTIVE) && shrink_bounding(keep) < 0)
 		return -1;
-	if (lock_securebits() < 0)
+	if (lock_securebits(bits) < 0)
 		return -1;
 	if (drop_groups(uid == geteuid() && gid == getegid()) < 0 ||
 	    setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
 		return -1;
-	if (caps_drop_all() < 0)
+	if (drop_but(keep, bits) < 0)
 		return -1;
 	return verify_ids(uid, gid);
+}
+
+int caps_become_nobody(uid_t uid, gid_t gid)
+{
+	auto_caps cap_t none = cap_init();
+
+	return none ? become(uid, gid, none, NOBODY_BITS) : -1;
+}
+
+int caps_become_reader(uid_t uid, gid_t gid)
+{
+	const cap_value_t reads = CAP_DAC_READ_SEARCH;
+	auto_caps cap_t keep = cap_init();
+
+	if (!keep)
+		return -1;
+	/* who has it not reads what its uid may */
+	if (have(reads, CAP_PERMITTED) &&
+	    (cap_set_flag(keep, CAP_PERMITTED, 1, &reads, CAP_SET) < 0 ||
+	     cap_set_flag(keep, CAP_EFFECTIVE, 1, &reads, CAP_SET) < 0))
+		return -1;
+	return become(uid, gid, keep, NOBODY_BITS);
+}
+
+int caps_become_root_inside(void)
+{
+	auto_caps cap_t keep = cap_init();
+
+	if (!keep)
+		return -1;
+	for (cap_value_t cap = 0; cap < 32; cap++)
+		if (CAPS_ROOT_INSIDE & (1u << cap) &&
+		    (cap_set_flag(keep, CAP_PERMITTED, 1, &cap, CAP_SET) < 0 ||
+		     cap_set_flag(keep, CAP_EFFECTIVE, 1, &cap, CAP_SET) < 0))
+			return -1;
+	return become(0, 0, keep, CAPS_ROOT_INSIDE_BITS);
 }

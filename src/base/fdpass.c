@@ -114,6 +114,7 @@ int fdpass_receive(int socket_fd, void *out, size_t len, int out_fds[FDPASS_MAX]
 	if (n == 0 && *out_count == 0)
 		return 0;
 	*out_count = 0;
-	errno = EPROTO;
+	/* there is room for all that can come, so they were cut because none are left */
+	errno = (size_t)n == len && (head.msg_flags & MSG_CTRUNC) ? EMFILE : EPROTO;
 	return -1;
 }

@@ -139,7 +139,9 @@ static ssize_t next_component(const char *path, char out[NAME_MOST + 1])
 
 int fs_make_path(int dir_fd, const char *path, mode_t mode)
 {
-	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	/* on the way a directory need not be one that we may list: homes of others */
+	const int last = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	const int way = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 	auto_fd int at_fd = -1;
 	char name[NAME_MOST + 1];
 	ssize_t used;
@@ -148,7 +150,8 @@ int fs_make_path(int dir_fd, const char *path, mode_t mode)
 	/* only who names no directory may name one from the root */
 	if (path[0] == '/' && dir_fd != AT_FDCWD)
 		return fail(EINVAL);
-	at_fd = openat(dir_fd, path[0] == '/' ? "/" : ".", flags);
+	at_fd = openat(dir_fd, path[0] == '/' ? "/" : ".",
+		       path[strspn(path, "/")] ? way : last);
 	if (at_fd < 0)
 		return -1;
 	for (path += strspn(path, "/"); *path; path += used) {
@@ -157,7 +160,7 @@ int fs_make_path(int dir_fd, const char *path, mode_t mode)
 			return -1;
 		if (mkdirat(at_fd, name, mode) < 0 && errno != EEXIST)
 			return -1;
-		next_fd = openat(at_fd, name, flags);
+		next_fd = openat(at_fd, name, path[used] ? way : last);
 		if (next_fd < 0)
 			return -1;
 		close(at_fd);

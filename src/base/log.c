@@ -10,6 +10,7 @@
 #include "base/log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,6 +38,7 @@ struct line {
 static enum log_level log_least = LOG_INFO;
 static enum log_format log_form = LOG_TEXT;
 static char log_process[32] = "sandbox-server";
+static unsigned long log_lost, log_lost_ever;
 
 void log_setup(enum log_level least, enum log_format format, const char *process)
 {
@@ -216,13 +218,25 @@ static size_t unmark(char *p, size_t len, bool unquote)
 	return o;
 }
 
-/* length of the key a token begins with, 0 when it has none */
+/* length of the key a token begins with, 0 when it has none; "key?" has its mark */
 static size_t key_of(const char *token)
 {
 	const char marks[] = {MARK_EQUAL, MARK_SPACE, 0};
 	size_t len = strcspn(token, marks);
+	size_t name = len && token[len - 1] == '?' ? len - 1 : len;
 
-	return token[len] == MARK_EQUAL && is_name(token, len) ? len : 0;
+	return token[len] == MARK_EQUAL && is_name(token, name) ? len : 0;
+}
+
+/* "key=value", or "key?=value", which is only there when there is a value */
+static void put_token(struct line *l, char *text, size_t key, size_t len)
+{
+	const bool optional = text[key - 1] == '?';
+	char *value = text + key + 1;
+	const size_t value_len = unmark(value, len - key - 1, true);
+
+	if (value_len || !optional)
+		put_pair(l, text, key - (optional ? 1 : 0), value, value_len);
 }
 
 /* words without a key are one message together */
@@ -238,8 +252,7 @@ static void put_tokens(struct line *l, char *text)
 		key = key_of(text);
 		len = strcspn(text, space);
 		if (key) {
-			put_pair(l, text, key, text + key + 1,
-				 unmark(text + key + 1, len - key - 1, true));
+			put_token(l, text, key, len);
 			continue;
 		}
 		while (text[len] && !key_of(text + len + 1))
@@ -273,6 +286,33 @@ static void put_head(struct line *l, enum log_level level, const char *event)
 	puts_line(l, log_form == LOG_JSON ? "\"" : "");
 }
 
+/*
+ * A log that cannot be written must not stop the work, and neither must one that nobody
+ * reads: a pipe that says it has room takes a line of this size at once. What it had no
+ * room for is counted, and told when it has.
+ */
+static void emit(const struct line *l)
+{
+	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+	const unsigned long lost = log_lost;
+
+	if (poll(&p, 1, 0) == 0) {
+		log_lost++;
+		log_lost_ever++;
+		return;
+	}
+	log_lost = 0;
+	if (lost)
+		log_warn("log.lost", "lines=%lu", lost);
+	if (write(STDERR_FILENO, l->bytes, l->len) < 0)
+		errno = 0;
+}
+
+unsigned long log_lost_total(void)
+{
+	return log_lost_ever;
+}
+
 void log_event(enum log_level level, const char *event, const char *fmt, ...)
 {
 	int saved = errno, marks, len;
@@ -303,8 +343,6 @@ void log_event(enum log_level level, const char *event, const char *fmt, ...)
 	else
 		put_pair(&l, "message", 7, text, unmark(text, strlen(text), false));
 	put_end(&l, log_form == LOG_JSON ? "}\n" : "\n");
-	/* A log that cannot be written must not stop the work. */
-	if (write(STDERR_FILENO, l.bytes, l.len) < 0)
-		errno = 0;
+	emit(&l);
 	errno = saved;
 }

@@ -136,6 +136,24 @@ static inline int sys_close_range(unsigned first, unsigned last, unsigned flags)
 	return (int)syscall(SYS_close_range, first, last, flags);
 }
 
+/* closes all but these and the standard ones */
+static inline int sys_keep_fds(const int *fds, size_t count)
+{
+	unsigned from = STDERR_FILENO + 1, next;
+
+	do {
+		next = ~0U;
+		for (size_t i = 0; i < count; i++)
+			if ((unsigned)fds[i] >= from && (unsigned)fds[i] < next)
+				next = (unsigned)fds[i];
+		if (next > from &&
+		    sys_close_range(from, next == ~0U ? next : next - 1, 0) < 0)
+			return -1;
+		from = next + 1;
+	} while (next != ~0U);
+	return 0;
+}
+
 /* the file itself, without a path */
 static inline int sys_execveat(int fd, const char *const *argv, const char *const *envp)
 {
@@ -237,15 +255,17 @@ static inline int sys_reap(pid_t pid, int *out_status, struct rusage *out_usage)
  * away those that have ended. One of ours that has ended is left to whoever waits for it,
  * and may hide others: to be called again when it is reaped. 0: no such process
  */
-static inline void sys_reap_adopted(pid_t one_of_ours, pid_t other_of_ours)
+static inline void sys_reap_adopted(const pid_t *ours, size_t count)
 {
 	for (;;) {
 		siginfo_t ended = {.si_pid = 0};
 
 		if (waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) < 0 ||
-		    ended.si_pid == 0 || ended.si_pid == one_of_ours ||
-		    ended.si_pid == other_of_ours)
+		    ended.si_pid == 0)
 			return;
+		for (size_t i = 0; i < count; i++)
+			if (ended.si_pid == ours[i])
+				return;
 		(void)sys_reap(ended.si_pid, NULL, NULL);
 	}
 }

@@ -36,10 +36,12 @@ int alone_start(struct alone *a, const struct job_observer *o,
 	sigaddset(&signals, SIGHUP);
 	if (!a->loop || loop_signals(a->loop, &signals, on_signal, o->arg) < 0)
 		return err_errno(e, "make the loop");
-	if (launch(&a->prepared, &a->launcher, e) < 0)
+	if (launch(&a->prepared, &a->launcher, e) < 0 ||
+	    broker_start(&a->prepared, &a->broker, e) < 0)
 		return -1;
 	a->jobs = jobs_new(a->loop, &a->prepared.settings, &a->prepared.modes, o,
 			   take_fd(&a->launcher.socket_fd));
+	jobs_set_broker(a->jobs, take_fd(&a->broker.socket_fd));
 	if (loop_add(a->loop, a->launcher.pid_fd, EPOLLIN, on_launcher_dead, a) < 0)
 		return err_errno(e, "watch the launcher");
 	return 0;
@@ -49,6 +51,7 @@ void alone_done(struct alone *a)
 {
 	jobs_free(a->jobs);
 	launched_done(&a->launcher);
+	launched_done(&a->broker);
 	prepared_done(&a->prepared);
 	loop_free(a->loop);
 }

@@ -24,6 +24,16 @@ static const char usage[] =
 	"real sandbox saw, and for a missing one the reason and a fix.\n"
 	"Exit 0: the minimum (SANDBOX_MIN_ISOLATION) holds; 1: it does not.\n";
 
+static void print_network(const struct settings *s, const struct report *r)
+{
+	if (s->network_pod)
+		printf("network: that of this host, as SANDBOX_NETWORK says\n");
+	else if (s->network_rules)
+		printf("network: %s\n", r->network
+						? "by a broker, as SANDBOX_NETWORK says"
+						: "none, below the level namespaces");
+}
+
 static void print_table(const struct report *r, uint32_t min_level)
 {
 	unsigned i;
@@ -48,12 +58,14 @@ static void print_table(const struct report *r, uint32_t min_level)
 		printf("%s\n", r->summary);
 }
 
-static int print_report(const struct report *r, uint32_t min_level, bool json)
+static int print_report(const struct report *r, const struct settings *s, bool json)
 {
+	const uint32_t min_level = (uint32_t)s->min_isolation;
 	struct buf b;
 
 	if (!json) {
 		print_table(r, min_level);
+		print_network(s, r);
 	} else {
 		buf_init(&b, JSON_CAP);
 		if (reply_isolation(&b, r, NULL) < 0 || buf_text(&b) < 0)
@@ -90,7 +102,12 @@ static int read_arguments(struct settings *s, int argc, char **argv, bool *json,
 int cmd_check(int argc, char **argv)
 {
 	struct launched launcher = {.pid_fd = -1, .socket_fd = -1};
-	struct prepared p = {.start_fd = -1, .artifacts_fd = -1, .ledger_fd = -1};
+	struct prepared p = {.start_fd = -1,
+			     .artifacts_fd = -1,
+			     .sessions_fd = -1,
+			     .images_fd = -1,
+			     .own = {-1, -1, "", ""},
+			     .ledger_fd = -1};
 	struct report report;
 	struct err e = {0};
 	bool json = false;
@@ -102,7 +119,7 @@ int cmd_check(int argc, char **argv)
 	if (go_on > 0 && prepare(&p, 1, TO_CHECK, &e) == 0 &&
 	    launch(&p, &launcher, &e) == 0 &&
 	    launched_report(&launcher, &report, &e) == 0) {
-		status = print_report(&report, (uint32_t)p.settings.min_isolation, json);
+		status = print_report(&report, &p.settings, json);
 	} else if (go_on != 0) {
 		fprintf(stderr, "sandbox-server: %s\n", e.text);
 		status = 1;

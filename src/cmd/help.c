@@ -15,8 +15,8 @@ void print_usage(const char *text)
 
 	buf_init(&settings, HELP_CAP);
 	settings_help(&settings);
-	printf("%s\nsettings, each also an environment variable: --max-body-mb is "
-	       "SANDBOX_MAX_BODY_MB\n%s",
-	       text, buf_text(&settings) == 0 ? settings.bytes : "");
+	printf("%s\nsettings, each also an environment variable and a line of "
+	       "%s:\n--max-body-mb is SANDBOX_MAX_BODY_MB\n%s",
+	       text, SETTINGS_FILE, buf_text(&settings) == 0 ? settings.bytes : "");
 	buf_done(&settings);
 }

@@ -29,8 +29,9 @@
 #define LEAST_BASE 10000 /* below are people and daemons */
 #define LAST_BEFORE_NOBODY 65533
 
-/* base-1 is the server, base-2 is kept for package layers, base+n are places for runs */
-#define FIRST_OF(base) ((base)-2)
+/* base-1 is the server, base-2 is kept for package layers, base-3 connects for runs,
+ * base+n are places for runs */
+#define FIRST_OF(base) ((base)-3)
 #define LAST_OF(base) ((base) + SETUP_SLOTS)
 
 struct ids {
@@ -169,7 +170,8 @@ static int check_subuid(uint64_t base, struct err *e)
 		return 0;
 	while (!overlaps && fgets(line, sizeof(line), f))
 		overlaps = subuid_line(line, &name, &first, &count) &&
-			   first <= LAST_OF(base) && first + count > FIRST_OF(base);
+			   first <= LAST_OF(base) + SETUP_SESSION_UIDS &&
+			   first + count > FIRST_OF(base);
 	fclose(f);
 	if (!overlaps)
 		return 0;
@@ -193,6 +195,67 @@ static int choose_base(const struct ids *ids, uint64_t asked, uint64_t *out,
 		return -1;
 	*out = base;
 	return 0;
+}
+
+/* whole ranges from first to before end that are in one piece of the map, as a line of
+ * another map must be */
+static uint32_t ranges_in(const struct idmap *m, uint64_t first, uint64_t end)
+{
+	uint64_t last;
+
+	for (unsigned i = 0; i < m->count; i++) {
+		last = m->extent[i].last < end - 1 ? m->extent[i].last : end - 1;
+		if (m->extent[i].first <= first && last >= first)
+			return (uint32_t)((last + 1 - first) / SETUP_ROOT_IDS);
+	}
+	return 0;
+}
+
+/* the first id from first to before end that somebody has by this file; else end */
+static uint64_t others_from(const char *file, uint64_t first, uint64_t end)
+{
+	uint64_t begin, count;
+	char line[256], *name;
+	FILE *f = fopen(file, "re");
+
+	if (!f)
+		return end;
+	while (fgets(line, sizeof(line), f))
+		if (subuid_line(line, &name, &begin, &count) && begin < end &&
+		    begin + count > first)
+			end = begin > first ? begin : first;
+	fclose(f);
+	return end;
+}
+
+void identity_root(const struct settings *s, struct setup *setup)
+{
+	uint64_t first = LAST_OF(s->uid_base) + 1 + SETUP_SESSION_UIDS, end;
+	struct ids ids = {0};
+	struct err e;
+	uint32_t uids, gids;
+
+	setup->root_ranges = 0;
+	if (!s->uid_base || read_ids(&ids, &e) <= 0) {
+		snprintf(setup->root_why, sizeof(setup->root_why),
+			 "it was not started as root, with ids of its own");
+		return;
+	}
+	/* daemons, people and nobody are below */
+	if (first <= UINT16_MAX)
+		first = UINT16_MAX + 1;
+	end = first + (uint64_t)SETUP_ROOT_RANGES * SETUP_ROOT_IDS;
+	end = others_from("/etc/subuid", first, end);
+	end = others_from("/etc/subgid", first, end);
+	uids = end > first ? ranges_in(&ids.uids, first, end) : 0;
+	gids = end > first ? ranges_in(&ids.gids, first, end) : 0;
+	setup->root_base = (uid_t)first;
+	setup->root_ranges = ids.setgroups ? uids < gids ? uids : gids : 0;
+	if (!setup->root_ranges)
+		snprintf(setup->root_why, sizeof(setup->root_why),
+			 "the uids and gids from %llu on are not all of this user "
+			 "namespace, or somebody else's by /etc/subuid or /etc/subgid",
+			 (unsigned long long)first);
 }
 
 int identity_leave_root(const struct settings *s)

@@ -13,6 +13,8 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "cmd/cmd.h"
+#include "launcher/engine.h"
+#include "session/session.h"
 
 #define ALL_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
@@ -48,5 +50,6 @@ int cmd_launcher(int argc, char **argv)
 	fcntl(5, F_SETFD, FD_CLOEXEC);
 	log_setup((enum log_level)start->setup.log_level,
 		  (enum log_format)start->setup.log_format, "launcher");
-	return launcher_main(start, 4, 5);
+	return start->setup.engine.on ? engine_main(start, 4)
+				      : launcher_main(start, 4, 5, session_inside_main);
 }

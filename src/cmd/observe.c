@@ -18,15 +18,21 @@
 
 #define TEXT_CAP (1u << 20)
 
-/* the arguments that the policy's rules for this call look at, each as it was */
+/* the arguments that the policy's rules for this call look at; none: without a policy */
+static void used_args(const struct policy *p, int nr, bool used[POLICY_ARGS])
+{
+	memset(used, 0, POLICY_ARGS * sizeof(*used));
+	for (size_t i = 0; p && i < p->rules; i++)
+		for (unsigned j = 0; p->rule[i].number == nr && j < p->rule[i].args; j++)
+			used[p->rule[i].arg[j].index] = true;
+}
+
+/* each as it was */
 static void add_args(struct buf *b, const struct policy *p, const struct violation *v)
 {
-	bool used[POLICY_ARGS] = {false}, any = false;
+	bool used[POLICY_ARGS], any = false;
 
-	for (size_t i = 0; i < p->rules; i++)
-		for (unsigned j = 0; p->rule[i].number == v->nr && j < p->rule[i].args;
-		     j++)
-			used[p->rule[i].arg[j].index] = true;
+	used_args(p, v->nr, used);
 	for (unsigned i = 0; i < POLICY_ARGS; i++) {
 		if (!used[i])
 			continue;
@@ -39,6 +45,39 @@ static void add_args(struct buf *b, const struct policy *p, const struct violati
 	buf_puts(b, any ? "\n      ]" : "");
 }
 
+/* one rule allows both: they differ in what no rule looks at */
+static bool alike(struct policy *const *set, const struct violation *a,
+		  const struct violation *c)
+{
+	const struct refusal r = explain_refusal(set, POLICY_SET, a->nr, a->args);
+	bool used[POLICY_ARGS];
+
+	if (a->nr != c->nr || a->errno_ret != c->errno_ret)
+		return false;
+	used_args(r.policy, a->nr, used);
+	for (unsigned i = 0; i < POLICY_ARGS; i++)
+		if (used[i] && a->args[i] != c->args[i])
+			return false;
+	return true;
+}
+
+/* how often, with all that are alike; 0: an earlier one has counted it */
+static uint64_t count_alike(struct policy *const *set, const struct result *result,
+			    size_t at)
+{
+	const struct violation *v = result->violations;
+	uint64_t count = 0;
+
+	for (size_t i = 0; i < result->violation_count; i++) {
+		if (i != at && !alike(set, &v[at], &v[i]))
+			continue;
+		if (i < at)
+			return 0;
+		count += v[i].count;
+	}
+	return count;
+}
+
 /* a path in a comment would not survive a quote in it */
 static const char *base_name(const char *path)
 {
@@ -47,14 +86,15 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static void add_rule(struct buf *b, struct policy *const *set, const struct violation *v)
+static void add_rule(struct buf *b, struct policy *const *set, const struct violation *v,
+		     uint64_t count)
 {
 	struct refusal r = explain_refusal(set, POLICY_SET, v->nr, v->args);
 	char name[POLICY_NAME];
 
 	filter_name(v->nr, name);
-	buf_printf(b, "    {\n      \"comment\": \"%" PRIu64 " time%s; ", v->count,
-		   v->count == 1 ? "" : "s");
+	buf_printf(b, "    {\n      \"comment\": \"%" PRIu64 " time%s; ", count,
+		   count == 1 ? "" : "s");
 	explain_action(b, POLICY_ERRNO, v->errno_ret);
 	if (r.rule)
 		buf_printf(b, " by line %u of %s", r.rule->line,
@@ -77,8 +117,12 @@ static void add_policy(struct buf *b, const struct result *result,
 		 "  \"architectures\": [\"SCMP_ARCH_X86_64\", \"SCMP_ARCH_AARCH64\"],\n"
 		 "  \"syscalls\": [");
 	for (size_t i = 0; i < result->violation_count; i++) {
+		const uint64_t count = count_alike(set, result, i);
+
+		if (count == 0)
+			continue;
 		buf_puts(b, i ? ",\n" : "\n");
-		add_rule(b, set, &result->violations[i]);
+		add_rule(b, set, &result->violations[i], count);
 	}
 	buf_puts(b, result->violation_count ? "\n  ]\n}\n" : "]\n}\n");
 }

@@ -46,7 +46,15 @@ static const struct {
 	{"shared-pids", "programs at the levels landlock and process, too"},
 	{"shared-uid", "programs at landlock and process with the server's uid, too"},
 	{"init-shared-pids", "what stands for process 1 there"},
+	{"network-broker", "programs that have network: which sockets, instead"},
+	{"network-port", "installs at landlock: what of network-broker they have not"},
+	{"shared-uid-install", "installs with the server's uid: instead of its errors"},
+	{"network-pod", "programs that have the pod's network: which sockets, instead"},
+	{"shared-network", "programs that share the pod's and have none, too"},
+	{"root", "programs of sessions whose user is root: which calls, instead of base"},
 	{POLICY_SERVER, "the server itself; always the binary's"},
+	{POLICY_BROKER, "who connects for runs that have network; always the binary's"},
+	{POLICY_IMAGE, "who unpacks images; always the binary's"},
 };
 
 #define POLICY_COUNT (sizeof(policies) / sizeof(policies[0]))

@@ -32,36 +32,138 @@
 #include "config/binds.h"
 #include "config/filter.h"
 #include "config/policy.h"
-#include "http/server.h"
+#include "egress/broker.h"
+#include "job/share.h"
+#include "session/session.h"
 
 #define REPORT_WAIT_MS 30000
+#define FORK_SPARE 2
+#define SEEDER 1          /* the slot that a server fills the compile cache in */
+#define SESSION_PLACES 8  /* sessions and commands that sandboxes leave room for */
 #define END_WAIT_MS 10000 /* it may have directories of runs to remove */
 
 /* the launcher's descriptors, fixed so that it needs no arguments */
 enum { LAUNCHER_START_FD = 3, LAUNCHER_SOCKET_FD = 4, LAUNCHER_LEDGER_FD = 5 };
 
+/* those that fork runs are the last: as many as may run, and a few for those that are
+ * started anew */
+static int choose_forks(const struct prepared *p, struct setup *setup, struct err *e)
+{
+	const struct settings *s = &p->settings;
+	size_t i;
+
+	if (!s->warm_fork)
+		return 0;
+	for (i = 0; i < p->modes.count && p->modes.mode[i].id != MODE_PYTHON; i++)
+		;
+	if (i == p->modes.count)
+		return err_bad(e, "SANDBOX_WARM_FORK=on: python is not served");
+	setup->fork_row = p->modes.mode[i].row;
+	setup->row[setup->fork_row].waits = WAITS_NOT;
+	setup->forks = setup->slots + FORK_SPARE;
+	if (setup->slots + setup->forks > SETUP_SLOTS)
+		return err_bad(e,
+			       "SANDBOX_WARM_FORK=on: SANDBOX_MAX_CONCURRENT=%u makes "
+			       "more than %d sandboxes",
+			       setup->slots, SETUP_SLOTS);
+	return 0;
+}
+
+/* as many as may run at once; fewer where slots or descriptors would not do for them, and
+ * for some sessions */
+static uint32_t warm_most(const struct settings *s, const struct setup *setup,
+			  unsigned rows)
+{
+	const uint32_t others = setup->slots + setup->forks;
+	const uint64_t sessions = s->sessions
+					  ? launcher_session_descriptors(SESSION_PLACES)
+					  : 0;
+	uint32_t n = setup->slots;
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return 0;
+	while (n > 0 &&
+	       (others + n * rows > SETUP_SLOTS ||
+		launcher_descriptors(others + n * rows + SEEDER) + sessions > r.rlim_max))
+		n--;
+	return n;
+}
+
 /* slots of their own: whatever waits, capacity is what it is */
-static int add_warm_slots(const struct settings *s, struct setup *setup, struct err *e)
+static int add_warm_slots(struct settings *s, struct setup *setup, struct err *e)
 {
 	unsigned i, rows = 0;
 
 	for (i = 0; i < setup->rows; i++)
 		rows += setup->row[i].waits != WAITS_NOT;
-	if (setup->slots + s->warm * rows > SETUP_SLOTS)
+	setup->warm_asked = s->warm != WARM_AUTO;
+	if (!setup->warm_asked)
+		s->warm = warm_most(s, setup, rows);
+	if (setup->slots + setup->forks + s->warm * rows > SETUP_SLOTS)
 		return err_bad(e,
 			       "SANDBOX_WARM=%u: %u modes and SANDBOX_MAX_CONCURRENT=%u "
 			       "make more than %d sandboxes",
 			       (unsigned)s->warm, rows, setup->slots, SETUP_SLOTS);
 	setup->warm = (uint32_t)s->warm;
 	setup->warm_memory_mb = (uint32_t)s->warm_memory_mb;
-	setup->slots += setup->warm * rows;
+	setup->warm_slots = setup->warm * rows;
+	setup->slots += setup->warm_slots + setup->forks;
+	return 0;
+}
+
+/* packages come from somewhere else than this host */
+static bool installs_online(const struct modes *m)
+{
+	for (size_t i = 0; i < m->count; i++)
+		if (m->mode[i].install_row >= 0 && !m->mode[i].install_offline)
+			return true;
+	return false;
+}
+
+/* one that is not there would be missed by every session that asks for it */
+static int take_volumes(const struct settings *s, struct setup *setup, struct err *e)
+{
+	struct stat st;
+
+	(void)volumes_take(s->volumes, setup->volume, &setup->volumes); /* it was read */
+	for (uint32_t i = 0; i < setup->volumes; i++)
+		if (stat(setup->volume[i].path, &st) < 0 || !S_ISDIR(st.st_mode))
+			return err_bad(e, "SANDBOX_VOLUMES: '%s' is not a directory",
+				       setup->volume[i].path);
+	return 0;
+}
+
+/* the engine's client: the first that there is */
+static int fill_engine(const struct settings *s, enum prepare_why why,
+		       struct setup_engine *g, struct err *e)
+{
+	static const char *const clients[] = {"docker", "podman", "nerdctl"};
+	const struct passwd *who = getpwuid(geteuid());
+	auto_free char *exe = NULL;
+
+	if (why == TO_SELFTEST || why == TO_OBSERVE || why == TO_PREFETCH)
+		return err_bad(e,
+			       "SANDBOX_TYPE=docker: only serve, mcp and run have that");
+	for (size_t i = 0; !exe && i < sizeof(clients) / sizeof(*clients); i++)
+		exe = program_find(clients[i]);
+	g->on = 1;
+	g->memory_mb = (uint32_t)s->docker_memory_mb;
+	g->cpu_milli = (uint32_t)(s->docker_cpus * 1000 + 0.5);
+	g->network = s->network_pod;
+	snprintf(g->exe, sizeof(g->exe), "%s", exe ? exe : "");
+	snprintf(g->image, sizeof(g->image), "%s", s->docker_image);
+	snprintf(g->runtime, sizeof(g->runtime), "%s",
+		 s->docker_runtime ? s->docker_runtime : "");
+	snprintf(g->host, sizeof(g->host), "%s", s->docker_host ? s->docker_host : "");
+	snprintf(g->home, sizeof(g->home), "%s", who ? who->pw_dir : "/");
 	return 0;
 }
 
 static int fill_setup(struct prepared *p, unsigned slots, enum prepare_why why,
 		      struct err *e)
 {
-	const struct settings *s = &p->settings;
+	struct settings *s = &p->settings;
 	struct setup *setup = &p->start->setup;
 
 	setup->magic = SETUP_MAGIC;
@@ -70,8 +172,12 @@ static int fill_setup(struct prepared *p, unsigned slots, enum prepare_why why,
 	setup->min_level = (uint32_t)s->min_isolation;
 	setup->cpu_milli = (uint32_t)(s->cpus * 1000);
 	setup->max_files = (uint32_t)s->max_files;
+	setup->network = s->network_pod     ? NETWORK_POD
+			 : s->network_rules ? NETWORK_BROKER
+					    : NETWORK_NONE;
 	setup->max_files_bytes = s->max_files_mb << 20;
 	setup->uid_base = (uid_t)s->uid_base;
+	identity_root(s, setup);
 	setup->log_level = (uint32_t)s->log_level;
 	setup->log_format = (uint32_t)s->log_format;
 	snprintf(setup->output_dir, sizeof(setup->output_dir), "%s", s->output_dir);
@@ -80,6 +186,8 @@ static int fill_setup(struct prepared *p, unsigned slots, enum prepare_why why,
 		snprintf(setup->test_fault, sizeof(setup->test_fault), "%s",
 			 getenv("SANDBOX_TEST_FAULT"));
 #endif
+	if (s->docker && fill_engine(s, why, &setup->engine, e) < 0)
+		return -1;
 	if (modes_find(&p->modes, s, setup, e) < 0) {
 		if (why != TO_CHECK && why != TO_SELFTEST)
 			return -1;
@@ -88,9 +196,20 @@ static int fill_setup(struct prepared *p, unsigned slots, enum prepare_why why,
 		if (binds_system(setup, e) < 0)
 			return -1;
 	}
+	if (why == TO_SERVE && s->preload && !setup->preload[0])
+		return err_bad(e, "SANDBOX_PRELOAD=%s: python is not served", s->preload);
 	if (why == TO_SELFTEST && modes_self_rows(s, setup, e) < 0)
 		return -1;
-	if (why == TO_SERVE && add_warm_slots(s, setup, e) < 0)
+	if ((why == TO_SERVE || why == TO_SELFTEST) && !s->docker &&
+	    (choose_forks(p, setup, e) < 0 || add_warm_slots(s, setup, e) < 0))
+		return -1;
+	if ((why == TO_SERVE || why == TO_PREFETCH) && installs_online(&p->modes))
+		setup->install_network = NETWORK_BROKER;
+	if (s->network_pod && !s->docker && binds_names(setup, e) < 0)
+		return -1;
+	if (why == TO_SERVE && s->sessions && !s->docker &&
+	    (modes_session_rows(s, SESSION_SELF, setup, e) < 0 ||
+	     take_volumes(s, setup, e) < 0))
 		return -1;
 	policy_set_dir(s->policy_dir);
 	setup->reporting[0].wide = why == TO_OBSERVE;
@@ -99,7 +218,7 @@ static int fill_setup(struct prepared *p, unsigned slots, enum prepare_why why,
 
 /* root that keeps too few rights to make sandboxes as it is: the launcher becomes the
  * first slot's uid for that (launcher/start.c) */
-static bool leaves_root(const struct setup *setup)
+bool leaves_root(const struct setup *setup)
 {
 	return setup->uid_base && !caps_have("cap_sys_admin");
 }
@@ -129,126 +248,24 @@ static int check_reach(const struct setup *setup, struct err *e)
 	return 0;
 }
 
-static char *state_path(const struct settings *s)
-{
-	const char *base = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-
-	if (s->state_dir)
-		return mem_copy(s->state_dir);
-	if (s->uid_base)
-		return mem_copy("/var/lib/sandbox-server");
-	if (base && base[0] == '/')
-		return mem_printf("%s/sandbox-server", base);
-	if (home && home[0] == '/')
-		return mem_printf("%s/.local/state/sandbox-server", home);
-	return NULL;
-}
-
-/*
- * Opened here, with the rights to make it. The directory itself stays ours: what the
- * server may write is below it, and a server gone wrong must not be able to put a compile
- * cache there.
- */
-static int open_state(struct prepared *p, const char *path)
-{
-	auto_fd int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	auto_fd int state_fd = -1;
-	const uid_t uid = (uid_t)p->settings.uid_base - 1;
-
-	if (root_fd < 0)
-		return -1;
-	state_fd = fs_make_path(root_fd, path + 1, 0755);
-	if (state_fd < 0)
-		return -1;
-	p->artifacts_fd = fs_make_path(state_fd, "artifacts", 0755);
-	if (p->artifacts_fd < 0)
-		return -1;
-	if (p->settings.uid_base && fchown(p->artifacts_fd, uid, uid) < 0)
-		return -1;
-	return faccessat(p->artifacts_fd, ".", W_OK, 0);
-}
-
-/* a directory name from "go version go1.25.1 linux/amd64" */
-static void name_seed(struct prepared *p, const char *path)
-{
-	struct setup *setup = &p->start->setup;
-	size_t i, at;
-	int len;
-
-	for (i = 0; i < p->modes.count && p->modes.mode[i].id != MODE_GOLANG; i++)
-		;
-	if (i == p->modes.count)
-		return;
-	len = snprintf(setup->go_seed_dir, sizeof(setup->go_seed_dir), "%s/go-cache/%s",
-		       path, p->modes.mode[i].runtime_version);
-	if (len < 0 ||
-	    (size_t)len >= sizeof(setup->go_seed_dir) - 24) { /* ".12345.new" */
-		setup->go_seed_dir[0] = '\0';
-		return;
-	}
-	for (at = strlen(path) + strlen("/go-cache/"); setup->go_seed_dir[at]; at++) {
-		if (!strchr("0123456789.abcdefghijklmnopqrstuvwxyz",
-			    setup->go_seed_dir[at]))
-			setup->go_seed_dir[at] = '-';
-	}
-}
-
-/* whoever builds compile caches: a launcher that keeps root's rights, or the uid that it
- * takes when it has too few of them */
-static int open_seeds(const struct prepared *p, const char *state)
-{
-	auto_free char *path = mem_printf("%s/go-cache", state);
-	auto_fd int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	auto_fd int fd = root_fd < 0 ? -1 : fs_make_path(root_fd, path + 1, 0755);
-	const struct setup *setup = &p->start->setup;
-	const uid_t uid = leaves_root(setup) ? setup->uid_base : 0;
-
-	if (fd < 0 || (setup->uid_base && fchown(fd, uid, uid) < 0))
-		return -1;
-	return take_fd(&fd);
-}
-
-static void find_state(struct prepared *p, bool serving)
-{
-	auto_free char *path = state_path(&p->settings);
-	auto_fd int seeds_fd = -1;
-
-	if (!path || path[0] != '/') {
-		snprintf(p->state_note, sizeof(p->state_note),
-			 "no state directory: set SANDBOX_STATE_DIR to an absolute path");
-		return;
-	}
-	name_seed(p, path);
-	if (!serving)
-		return;
-	if (open_state(p, path) < 0) {
-		snprintf(p->state_note, sizeof(p->state_note),
-			 "the state directory cannot be used: %s", strerror(errno));
-		defer_close(&p->artifacts_fd);
-		p->artifacts_fd = -1;
-		return;
-	}
-	seeds_fd = p->start->setup.go_seed_dir[0] ? open_seeds(p, path) : -1;
-	p->start->setup.go_seed_build = seeds_fd >= 0;
-}
-
 /* Raised for all processes of ours; a program gets a limit of its own. Without enough of
  * them slots could not be built, and be tried again for ever. */
 static int raise_descriptors(const struct settings *s, unsigned slots,
 			     enum prepare_why why, struct err *e)
 {
-	uint64_t need = launcher_descriptors(why == TO_SERVE ? slots + 1 : slots);
-	char why_many[128];
+	uint64_t need = launcher_descriptors(why == TO_SERVE ? slots + SEEDER : slots);
+	char why_many[160];
 	struct rlimit r;
 
-	if (why == TO_SERVE && http_server_descriptors(s) > need)
-		need = http_server_descriptors(s);
+	if (why == TO_SERVE && share_least(s) > need)
+		need = share_least(s);
 	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
 		return err_errno(e, "ask for RLIMIT_NOFILE");
 	snprintf(why_many, sizeof(why_many),
-		 " for SANDBOX_MAX_CONCURRENT=%llu, SANDBOX_WARM=%llu and "
+		 " for SANDBOX_MAX_CONCURRENT=%llu, SANDBOX_WARM=%llu%s and "
 		 "SANDBOX_QUEUE=%llu",
 		 (unsigned long long)s->max_concurrent, (unsigned long long)s->warm,
+		 s->warm_fork ? ", SANDBOX_WARM_FORK=on" : "",
 		 (unsigned long long)s->queue);
 	if (r.rlim_max < need)
 		return err_ours(e, "RLIMIT_NOFILE (ulimit -n) is %llu, needed is %llu%s",
@@ -258,23 +275,53 @@ static int raise_descriptors(const struct settings *s, unsigned slots,
 	return setrlimit(RLIMIT_NOFILE, &r) < 0 ? err_errno(e, "raise RLIMIT_NOFILE") : 0;
 }
 
-/* where runs without a mount namespace may have their directories, the best first */
-static void find_run_dirs(struct prepared *p)
+/* no broker, after all: what installs over the network says why */
+static void refuse_online(struct prepared *p, const char *why)
 {
-	auto_free char *state = state_path(&p->settings);
-	const char *paths[SETUP_RUN_DIRS] = {state, getenv("TMPDIR"), "/tmp"};
-	struct setup *setup = &p->start->setup;
-	int i, n = 0;
+	for (size_t i = 0; i < p->modes.count; i++) {
+		struct mode *m = &p->modes.mode[i];
 
-	for (i = 0; i < SETUP_RUN_DIRS; i++) {
-		if (paths[i] && paths[i][0] == '/' && strlen(paths[i]) < SETUP_PATH / 2)
-			snprintf(setup->run_dir[n++], SETUP_PATH, "%s", paths[i]);
+		if (m->install_row < 0 || m->install_offline)
+			continue;
+		m->install_row = -1;
+		m->installer = NULL;
+		m->no_installer = mem_copy(why);
 	}
+	p->start->setup.install_network = NETWORK_NONE;
+	free(take_ptr(&p->broker_calls));
+}
+
+/* what a broker needs, where runs may have network, or installs */
+static int prepare_broker(struct prepared *p, struct err *e)
+{
+	const struct settings *s = &p->settings;
+	struct setup *setup = &p->start->setup;
+
+	if (!setup->network && !setup->install_network)
+		return 0;
+	/* elsewhere than where a run sees them anyway */
+	if (s->ca_bundle && binds_tree(setup, s->ca_bundle, e) < 0)
+		return -1;
+	if (setup->network != NETWORK_BROKER && !setup->install_network)
+		return 0; /* runs that have a network of the host's need none */
+	p->broker_calls = mem_zero(sizeof(*p->broker_calls));
+	p->world = mem_zero(sizeof(*p->world));
+	if (filter_compile_own(POLICY_BROKER, p->broker_calls, e) < 0)
+		return -1;
+	if (upstream_find(s->egress_proxy, p->world, e) == 0)
+		return 0;
+	if (setup->network == NETWORK_BROKER || s->egress_proxy)
+		return -1;
+	/* somebody's variable, for what nobody may ever ask of us */
+	log_warn("install.no_proxy", "error=\"%s\"", e->text);
+	refuse_online(p, e->text);
+	return 0;
 }
 
 int prepare(struct prepared *p, unsigned slots, enum prepare_why why, struct err *e)
 {
 	p->start_fd = p->artifacts_fd = p->ledger_fd = -1;
+	p->sessions_fd = p->images_fd = p->own.fd = p->own.all_fd = -1;
 	p->start = mem_zero(sizeof(*p->start));
 	if (slots > SETUP_SLOTS)
 		return err_ours(e, "SANDBOX_MAX_CONCURRENT=%u is above %d", slots,
@@ -285,11 +332,13 @@ int prepare(struct prepared *p, unsigned slots, enum prepare_why why, struct err
 		return -1;
 	if (why == TO_SERVE) {
 		p->server_calls = mem_zero(sizeof(*p->server_calls));
-		if (filter_compile_server(p->server_calls, e) < 0)
+		if (filter_compile_own(POLICY_SERVER, p->server_calls, e) < 0)
 			return -1;
 	}
-	find_state(p, why == TO_SERVE);
-	find_run_dirs(p);
+	if (why != TO_CHECK && prepare_broker(p, e) < 0)
+		return -1;
+	state_find(p, why == TO_SERVE || why == TO_PREFETCH);
+	state_run_dirs(p);
 	cgroup_claim(&p->start->cgroups);
 	p->start_fd = fs_sealed("launcher-start", p->start, sizeof(*p->start));
 	if (p->start_fd < 0)
@@ -308,9 +357,17 @@ void prepared_done(struct prepared *p)
 	p->start = NULL;
 	free(p->server_calls);
 	p->server_calls = NULL;
+	free(p->broker_calls);
+	p->broker_calls = NULL;
+	free(p->world);
+	p->world = NULL;
+	reload_done(p);
+	own_done(&p->own);
 	defer_close(&p->start_fd);
 	defer_close(&p->ledger_fd);
 	defer_close(&p->artifacts_fd);
+	defer_close(&p->sessions_fd);
+	defer_close(&p->images_fd);
 	modes_done(&p->modes);
 	settings_done(&p->settings);
 }

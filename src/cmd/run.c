@@ -232,11 +232,20 @@ static void tell_observed(struct one_run *r, const struct result *result)
 	const struct report *report = jobs_report(r->alone.jobs);
 	struct err e = {0};
 
+	const char *reason = report->layer[LAYER_VIOLATIONS].reason;
+
 	r->status = 0;
 	if (result->outcome.violations == VIOLATIONS_UNKNOWN)
-		err_bad(&e, "calls cannot be observed here: %s",
-			report->layer[LAYER_VIOLATIONS].reason);
-	else if (observe_print(result, &e) == 0)
+		err_bad(&e, "calls cannot be observed here: %s", reason);
+	else if (report->level < LEVEL_NAMESPACES)
+		err_bad(&e, "calls can be observed with namespaces only: without them "
+			    "more is refused than the policy says");
+	else if (observe_print(result, &e) == 0 &&
+		 result->outcome.violations == VIOLATIONS_CUT)
+		err_bad(&e, "there were more calls than can be noted: this is not all");
+	else if (!e.text[0] && reason[0])
+		err_bad(&e, "this may not be all: %s", reason);
+	else if (!e.text[0])
 		return;
 	fprintf(stderr, "sandbox-server: %s\n", e.text);
 	r->status = EXIT_SANDBOX;

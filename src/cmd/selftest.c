@@ -20,6 +20,7 @@
 #include "base/loop.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
+#include "egress/rules.h"
 
 #define OUTPUT_CAP (4u << 20)
 #define SLOTS 4 /* an attacker, two victims, and the ordinary program beside them */
@@ -210,7 +211,7 @@ static const char **step_names(uint32_t level)
 	int i, n = 0;
 
 	for (i = 0; i < child_step_count(); i++) {
-		if (child_step_applies(i, level))
+		if (child_step_of_runs(i, level))
 			names[n++] = child_step_name(i);
 	}
 	return names;
@@ -227,8 +228,10 @@ static void fill_battery(struct selftest *s)
 	b->settings = &s->alone.prepared.settings;
 	b->modes = &s->alone.prepared.modes;
 	b->self_row = start->setup.rows - 2;
+	b->forks = start->setup.forks;
 	b->missing_row = start->setup.rows - 1;
-	b->self = (struct mode){.name = "selftest",
+	b->self = (struct mode){.id = MODE_SHELL,
+				.name = "selftest",
 				.row = b->self_row,
 				.defaults = start->setup.row[b->self_row].ceiling,
 				.typescript_row = -1};
@@ -272,6 +275,15 @@ static void print_all(struct selftest *s)
 	buf_done(&b);
 }
 
+/* cases bring their own lists, and go nowhere by another host */
+static void allow_network(struct settings *s)
+{
+	if (!s->network_rules && !s->network_pod)
+		s->network_rules = mem_zero(sizeof(*s->network_rules));
+	free(s->egress_proxy);
+	s->egress_proxy = mem_copy("none");
+}
+
 static int run_it(struct selftest *s, struct err *e)
 {
 	const struct job_observer observer = {
@@ -283,6 +295,9 @@ static int run_it(struct selftest *s, struct err *e)
 	struct settings *settings = &s->alone.prepared.settings;
 
 	settings->max_concurrent = SLOTS;
+	if (settings->warm == WARM_AUTO)
+		settings->warm = 1; /* of each row: as good as more */
+	allow_network(settings);
 	settings->log_level = LOG_ERROR +
 			      1; /* what fails here is meant to, and is told */
 	if (prepare(&s->alone.prepared, SLOTS, TO_SELFTEST, e) < 0 ||

@@ -250,11 +250,18 @@ static int add_certificates(struct setup *s, struct err *e)
 	return binds_add(s, "/etc/ssl/certs", e);
 }
 
+int binds_names(struct setup *s, struct err *e)
+{
+	return binds_add(s, "/etc/hosts", e) < 0 ? -1
+						 : binds_add(s, "/etc/resolv.conf", e);
+}
+
 int binds_system(struct setup *s, struct err *e)
 {
 	static const char *const tops[] = {"/bin",   "/sbin",  "/lib",
 					   "/lib32", "/lib64", "/libx32"};
-	/* never passwd, group, hosts, hostname, resolv.conf: a slot writes its own */
+	/* never passwd, group, hosts, hostname, resolv.conf: a slot writes its own,
+	 * or binds_names() has them */
 	static const char *const files[] = {
 		"/etc/ld.so.cache",  "/etc/ld.so.conf", "/etc/ld.so.conf.d",
 		"/etc/alternatives", "/etc/localtime",  "/etc/ssl/openssl.cnf",

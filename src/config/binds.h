@@ -13,6 +13,8 @@
 struct err;
 struct setup;
 
+/* how names are resolved here: for runs that share this host's network */
+int binds_names(struct setup *s, struct err *e);
 /* /usr, the top directories beside it, the few files of /etc that runtimes read */
 int binds_system(struct setup *s, struct err *e);
 /* a path that exists, whatever it is; ENOENT is success */

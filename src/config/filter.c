@@ -96,9 +96,9 @@ int filter_compile(const struct policy *p, struct setup_filter *out_f, struct er
 	return filter_compile_for(p, FILTER_ARCH, out_f, e);
 }
 
-int filter_compile_server(struct setup_filter *out_f, struct err *e)
+int filter_compile_own(const char *name, struct setup_filter *out_f, struct err *e)
 {
-	struct policy *p = policy_load(POLICY_SERVER, e);
+	struct policy *p = policy_load(name, e);
 	int rc;
 
 	if (!p)

@@ -39,7 +39,8 @@ int filter_compile_for(const struct policy *p, enum policy_arch arch,
  * setup->reporting[0].wide is set before.
  */
 int filters_compile(struct setup *setup, struct err *e);
-/* what the server itself may call; always the policy inside the binary, which it fits */
-int filter_compile_server(struct setup_filter *out_f, struct err *e);
+/* POLICY_SERVER, _BROKER or _IMAGE: what a process of ours may call; always the policy
+ * inside the binary, which it fits */
+int filter_compile_own(const char *name, struct setup_filter *out_f, struct err *e);
 
 #endif

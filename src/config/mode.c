@@ -40,9 +40,7 @@ const struct mode_kind mode_kinds[] = {
 static_assert(sizeof(mode_kinds) / sizeof(mode_kinds[0]) == MODE_COUNT,
 	      "a mode lacks its kind");
 
-/* the first regular file of that name in PATH that we may execute, made absolute; or NULL
- */
-static char *find_in_path(const char *name)
+char *runtime_find(const char *name, bool (*ok)(const char *path))
 {
 	const char *path = getenv("PATH");
 	struct stat st;
@@ -54,11 +52,16 @@ static char *find_in_path(const char *name)
 		auto_free char *file = mem_printf("%.*s/%s", (int)len, path, name);
 
 		if (path[0] == '/' && stat(file, &st) == 0 && S_ISREG(st.st_mode) &&
-		    access(file, X_OK) == 0)
+		    access(file, X_OK) == 0 && (!ok || ok(file)))
 			return take_ptr(&file);
 		path += len + (path[len] == ':');
 	}
 	return NULL;
+}
+
+char *program_find(const char *name)
+{
+	return runtime_find(name, NULL);
 }
 
 static int find_kind(const char *name)
@@ -74,7 +77,7 @@ static int try_runtime(enum mode_id id, struct runtime *r)
 {
 	memset(r, 0, sizeof(*r));
 	r->id = id;
-	r->found = find_in_path(mode_kinds[id].program);
+	r->found = runtime_find(mode_kinds[id].program, NULL);
 	if (!r->found)
 		return 0;
 	if (runtime_version(r) < 0 || mode_kinds[id].ask(r) < 0)
@@ -191,6 +194,59 @@ static int find_list(struct modes *m, const char *list, const struct settings *s
 	return rc;
 }
 
+/* what an image has, its own sandbox-server finds; here is only what it is called */
+static int name_one(struct modes *m, const char *name, const struct settings *s,
+		    struct setup *setup, struct err *e)
+{
+	struct setup_row *row = &setup->row[setup->rows];
+	struct mode *mode = &m->mode[m->count];
+	const int id = find_kind(name);
+	struct runtime r = {.id = (enum mode_id)id, .exe = mem_copy("/")};
+	int rc;
+
+	if (id < 0) {
+		runtime_done(&r);
+		return find_named(m, name, s, setup, e); /* which says so */
+	}
+	for (size_t i = 0; i < m->count; i++)
+		if (m->mode[i].id == r.id) {
+			runtime_done(&r);
+			return 0;
+		}
+	rc = mode_row_add(s, &r, name, mode_kinds[id].script, setup, e);
+	runtime_done(&r);
+	if (rc < 0)
+		return -1;
+	row->go_cache = 0;
+	*mode = (struct mode){.id = (enum mode_id)id, .name = mode_kinds[id].name};
+	mode_limits(s, mode->id, &mode->defaults);
+	mode->row = setup->rows++;
+	mode->typescript_row = mode->install_row = -1;
+	mode->no_installer = mem_copy("with SANDBOX_TYPE=docker packages come with the "
+				      "image");
+	mode->runtime_version = mem_printf("of %s", s->docker_image);
+	mode->version_number = mem_copy("of an image");
+	mode->packages = mem_array(1, sizeof(*mode->packages));
+	m->count++;
+	return 0;
+}
+
+static int name_all(struct modes *m, const struct settings *s, struct setup *setup,
+		    struct err *e)
+{
+	const char *at = s->mode ? s->mode : mode_kinds[MODE_PYTHON].name;
+	int rc = 0;
+
+	for (size_t len; rc == 0 && *at; at += len + (at[len] == ',')) {
+		auto_free char *name = NULL;
+
+		len = strcspn(at, ",");
+		name = mem_copy_n(at, len);
+		rc = name_one(m, name, s, setup, e);
+	}
+	return rc;
+}
+
 int modes_find(struct modes *m, const struct settings *s, struct setup *setup,
 	       struct err *e)
 {
@@ -200,7 +256,9 @@ int modes_find(struct modes *m, const struct settings *s, struct setup *setup,
 	setup->rows = 0;
 	setup->binds = 0;
 	rc = binds_system(setup, e);
-	if (rc == 0 && s->mode && strcmp(s->mode, "auto") != 0)
+	if (rc == 0 && s->docker)
+		rc = name_all(m, s, setup, e);
+	else if (rc == 0 && s->mode && strcmp(s->mode, "auto") != 0)
 		rc = find_list(m, s->mode, s, setup, e);
 	else if (rc == 0)
 		rc = find_any(m, s, setup, e);
@@ -219,6 +277,12 @@ void modes_done(struct modes *m)
 		free(mode->packages);
 		free(mode->runtime_version);
 		free(mode->version_number);
+		free(mode->no_installer);
+		free(mode->install_hosts);
+		for (size_t j = 0; mode->install_env && mode->install_env[j]; j++)
+			free(mode->install_env[j]);
+		free(mode->install_env);
+		free(mode->npmrc);
 	}
 	memset(m, 0, sizeof(*m));
 }
@@ -288,4 +352,17 @@ const struct mode *modes_for_language(const struct modes *m, const char *languag
 	}
 	*out_row = typescript ? (unsigned)mode->typescript_row : mode->row;
 	return mode;
+}
+
+const char *modes_language(const struct modes *m, size_t *at)
+{
+	while (*at < sizeof(languages) / sizeof(languages[0])) {
+		const struct mode *mode = find_served(m, languages[*at].id);
+		const bool typescript = languages[*at].typescript;
+		const char *name = languages[(*at)++].name;
+
+		if (mode && !(typescript && mode->typescript_row < 0))
+			return name;
+	}
+	return NULL;
 }

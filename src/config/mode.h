@@ -15,6 +15,7 @@
 
 struct buf;
 struct err;
+struct rules;
 struct settings;
 struct setup;
 
@@ -29,9 +30,23 @@ struct mode {
 	char *runtime_version;  /* first line of its version output */
 	char **packages;        /* preinstalled, NULL-terminated, sorted */
 	struct limits defaults; /* default and ceiling in one, but for time and output */
+	bool on_disk;           /* what it writes is on a disk, else in memory */
 	unsigned row;           /* in struct setup */
 	int typescript_row;   /* -1: this node cannot strip types (or this is not node) */
 	char *version_number; /* "20.20.2" */
+	/* what installs packages for it; -1: nothing does, and no_installer says why */
+	int install_row;
+	const char *installer; /* "uv", "npm"; NULL: none */
+	char *no_installer;
+	struct limits install_limits;
+	bool install_offline;        /* from directories alone */
+	struct rules *install_hosts; /* else: what an install may reach */
+	/* what it is given besides its row, since passwords may be in it: variables,
+	 * NULL-terminated, and a .npmrc; NULL: none */
+	char **install_env;
+	char *npmrc;
+	/* of all that decides what a list of packages becomes, but the list */
+	unsigned char layer_seed[LAYER_KEY];
 };
 
 struct modes {
@@ -50,10 +65,20 @@ struct modes {
  */
 int modes_find(struct modes *m, const struct settings *s, struct setup *setup,
 	       struct err *e);
+/* the first regular file of that name in PATH that we may execute; NULL: none */
+char *program_find(const char *name);
 void modes_done(struct modes *m);
 /* for `selftest`, behind the others: one that runs our own binary, one whose interpreter
  * does not exist */
 int modes_self_rows(const struct settings *s, struct setup *setup, struct err *e);
+/*
+ * For sessions, behind the others: commands by bash, and files by our own binary, which
+ * is called `self`. -1 and *e when there is no bash.
+ */
+int modes_session_rows(const struct settings *s, const char *self, struct setup *setup,
+		       struct err *e);
+/* of a command, when neither operator nor client says otherwise */
+void modes_session_limits(const struct settings *s, struct limits *out);
 /*
  * The mode and row for a request's "language" (NULL: the default); aliases javascript js
  * typescript ts go bash sh py. NULL and ERR_THEIRS "unsupported_language" listing what is
@@ -61,5 +86,7 @@ int modes_self_rows(const struct settings *s, struct setup *setup, struct err *e
  */
 const struct mode *modes_for_language(const struct modes *m, const char *language,
 				      unsigned *out_row, struct err *e);
+/* every name that modes_for_language() takes here: from *at = 0 on, until NULL */
+const char *modes_language(const struct modes *m, size_t *at);
 
 #endif

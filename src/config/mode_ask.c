@@ -81,6 +81,28 @@ int runtime_version(struct runtime *r)
 	return rc;
 }
 
+char *runtime_say(const char *const *argv)
+{
+	char *said = runtime_say_all(argv);
+
+	if (said)
+		said[strcspn(said, "\r\n")] = '\0';
+	return said;
+}
+
+char *runtime_say_all(const char *const *argv)
+{
+	char *said = NULL;
+	struct buf out;
+
+	buf_init(&out, VERSION_BYTES);
+	if (command_run(argv, NULL, VERSION_MS, &out) == 0 && buf_text(&out) == 0 &&
+	    out.len > 0)
+		said = mem_copy_n(out.bytes, out.len);
+	buf_done(&out);
+	return said;
+}
+
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);

@@ -49,7 +49,23 @@ int runtime_ask_node(struct runtime *r);
 int runtime_ask_bash(struct runtime *r);
 void runtime_done(struct runtime *r);
 
+/* the first regular file of that name in PATH that we may execute, made absolute; or
+ * NULL. ok: NULL, or asked about each */
+char *runtime_find(const char *name, bool (*ok)(const char *path));
+/* what a command prints, as one word; NULL: nothing, or it failed */
+char *runtime_say(const char *const *argv);
+char *runtime_say_all(const char *const *argv); /* all of it */
+
+/* installer.c: the row of what installs packages, or why there is none */
+int installer_row(const struct settings *s, const struct runtime *r, struct setup *setup,
+		  struct mode *m, struct err *e);
+
 /* mode_row.c */
+int mode_row_add(const struct settings *s, const struct runtime *r, const char *name,
+		 const char *script, struct setup *setup, struct err *e);
+/* behind the words that are there; what has no room is left out, and the row is full */
+void row_arg(struct setup_row *row, const char *arg);
+void row_env_word(struct setup_row *row, const char *text);
 void mode_limits(const struct settings *s, enum mode_id id, struct limits *out);
 /* binds and rows of one runtime; fills the mode's numbers of rows */
 int mode_rows(const struct settings *s, const struct runtime *r, struct setup *setup,

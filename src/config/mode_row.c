@@ -90,7 +90,8 @@ static void row_env(const struct settings *s, const struct runtime *r, struct wo
 		word(w, "GOCACHE=/go-cache");
 		word(w, "GOPATH=/tmp/go");
 		word(w, "GOTOOLCHAIN=local");
-		word(w, "GOPROXY=off");
+		if (!s->network_rules && !s->network_pod)
+			word(w, "GOPROXY=off");
 		break;
 	case MODE_NODE:
 		if (r->modules)
@@ -101,8 +102,8 @@ static void row_env(const struct settings *s, const struct runtime *r, struct wo
 	}
 }
 
-static int row_add(const struct settings *s, const struct runtime *r, const char *name,
-		   const char *script, struct setup *setup, struct err *e)
+int mode_row_add(const struct settings *s, const struct runtime *r, const char *name,
+		 const char *script, struct setup *setup, struct err *e)
 {
 	struct setup_row *row = &setup->row[setup->rows];
 	struct words w;
@@ -129,14 +130,24 @@ static int row_add(const struct settings *s, const struct runtime *r, const char
 	return 0;
 }
 
-/* behind the words that are there; there is room: one path and a few of ours */
-static void row_arg(struct setup_row *row, const char *arg)
+static void append(struct setup_words *to, const char *text)
 {
-	struct words w = {&row->argv, 0, false};
+	struct words w = {to, 0, false};
 
 	while (w.to->text[w.len])
 		w.len += strlen(w.to->text + w.len) + 1;
-	word(&w, "%s", arg);
+	word(&w, "%s", text);
+}
+
+/* there is room: paths, addresses of an index, and a few of ours */
+void row_arg(struct setup_row *row, const char *arg)
+{
+	append(&row->argv, arg);
+}
+
+void row_env_word(struct setup_row *row, const char *text)
+{
+	append(&row->env, text);
 }
 
 /* 1: runs .ts as it is, 0: with a flag, -1: not at all */
@@ -162,7 +173,7 @@ static int typescript_row(const struct settings *s, const struct runtime *r,
 
 	if (strips < 0)
 		return 0;
-	if (row_add(s, r, "typescript", "script.ts", setup, e) < 0)
+	if (mode_row_add(s, r, "typescript", "script.ts", setup, e) < 0)
 		return -1;
 	if (strips == 0)
 		row_arg(row, "--experimental-strip-types");
@@ -209,6 +220,13 @@ static int bind_trees(const struct runtime *r, struct setup *setup, struct err *
 	return binds_program(setup, r->exe, e);
 }
 
+static void row_layer(const struct runtime *r, struct setup_row *row)
+{
+	row->layer_path = r->id == MODE_PYTHON;
+	snprintf(row->layer, sizeof(row->layer), "%s",
+		 row->layer_path ? "packages" : "node_modules");
+}
+
 int mode_rows(const struct settings *s, const struct runtime *r, struct setup *setup,
 	      struct mode *m, struct err *e)
 {
@@ -217,17 +235,28 @@ int mode_rows(const struct settings *s, const struct runtime *r, struct setup *s
 
 	if (bind_trees(r, setup, e) < 0)
 		return -1;
-	if (row_add(s, r, kind->name, kind->script, setup, e) < 0)
+	if (mode_row_add(s, r, kind->name, kind->script, setup, e) < 0)
 		return -1;
 	if (r->id == MODE_GOLANG)
 		row_arg(row, "run");
 	row_arg(row, row->script);
 	row->waits = kind->waits;
+	if (kind->waits == WAITS_STARTED)
+		row->ahead = AHEAD_WORDS;
+	if (r->id == MODE_PYTHON && s->preload) {
+		row->ahead = AHEAD_IMPORTS;
+		snprintf(setup->preload, sizeof(setup->preload), "%s", s->preload);
+	}
 	m->row = setup->rows++;
 	m->typescript_row = -1;
-	if (r->id == MODE_NODE)
-		return typescript_row(s, r, setup, m, e);
-	return 0;
+	m->install_row = -1;
+	if (r->id == MODE_NODE && typescript_row(s, r, setup, m, e) < 0)
+		return -1;
+	if (r->id != MODE_PYTHON && r->id != MODE_NODE)
+		return 0;
+	for (unsigned i = m->row; i < setup->rows; i++)
+		row_layer(r, &setup->row[i]);
+	return installer_row(s, r, setup, m, e);
 }
 
 int modes_self_rows(const struct settings *s, struct setup *setup, struct err *e)
@@ -236,10 +265,11 @@ int modes_self_rows(const struct settings *s, struct setup *setup, struct err *e
 	const struct runtime ours = {.id = MODE_SHELL, .exe = self};
 	const struct runtime none = {.id = MODE_SHELL, .exe = missing};
 
-	if (row_add(s, &ours, "selftest", "script", setup, e) < 0)
+	if (mode_row_add(s, &ours, "selftest", "script", setup, e) < 0)
 		return -1;
+	setup->row[setup->rows].waits = mode_kinds[MODE_SHELL].waits;
 	setup->row[setup->rows++].self = SELF_BINARY;
-	if (row_add(s, &none, "missing", "script", setup, e) < 0)
+	if (mode_row_add(s, &none, "missing", "script", setup, e) < 0)
 		return -1;
 	setup->row[setup->rows++].self = SELF_MISSING;
 	return 0;

@@ -438,14 +438,32 @@ char *policy_read(const char *path, size_t *out_len, struct err *e)
 	return take_ptr(&text);
 }
 
+/* one that lacks a file has all that a program was refused by it allowed: so it must be
+ * whole, and a later version may have more files */
+static char *policy_of_dir(const char *name, const char *path, size_t *out_len,
+			   struct err *e)
+{
+	char *text = policy_read(path, out_len, e);
+
+	if (!text && e && e->num == ENOENT)
+		err_bad(e,
+			"SANDBOX_POLICY_DIR has no '%s': without that setting "
+			"'sandbox-server policy show %s' prints the one of the binary",
+			path, name);
+	return text;
+}
+
 char *policy_find(const char *name, char **out_file, size_t *out_len, struct err *e)
 {
-	const char *dir = strcmp(name, POLICY_SERVER) == 0 ? NULL : policy_dir;
+	const bool own = strcmp(name, POLICY_SERVER) == 0 ||
+			 strcmp(name, POLICY_BROKER) == 0 ||
+			 strcmp(name, POLICY_IMAGE) == 0;
+	const char *dir = own ? NULL : policy_dir;
 
 	*out_file = mem_printf("%s/%s.json", dir ? dir : "policy", name);
 	if (dir)
-		return policy_read(*out_file, out_len, e);
-	for (size_t i = 0; i < embedded_policy_count; i++) {
+		return policy_of_dir(name, *out_file, out_len, e);
+	for (size_t i = 0; i < embedded_policies_count; i++) {
 		if (strcmp(embedded_policies[i].name, name) == 0) {
 			*out_len = embedded_policies[i].len;
 			return mem_copy_n(embedded_policies[i].text, *out_len);

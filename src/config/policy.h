@@ -67,6 +67,10 @@ struct policy {
 void policy_set_dir(const char *dir);
 /* what our own server may call: it fits the binary, so that no directory replaces it */
 #define POLICY_SERVER "server"
+/* and who connects for runs */
+#define POLICY_BROKER "broker"
+/* and who unpacks images */
+#define POLICY_IMAGE "image"
 /* text of policy NAME: the directory's NAME.json when one is set, else the one in the
  * binary */
 struct policy *policy_load(const char *name, struct err *e);

@@ -27,16 +27,58 @@ static const char *const init_names[FILTER_COUNT] = {
 	[FILTER_INIT_SHARED] = "init-shared-pids",
 };
 
-/* the policies of a program, in the order in which their errors count, and how many of
- * them it has */
-static const char *const names[] = {"base", "arguments", "network-none", "shared-pids",
-				    "shared-uid"};
-enum { POLICIES = sizeof(names) / sizeof(names[0]) };
-static const size_t counts[REPORTING_COUNT] = {
-	[REPORTING_APART] = 3,
-	[REPORTING_SHARED] = 4,
-	[REPORTING_ONE_UID] = POLICIES,
+/* the policies of a program, in the order in which their errors count */
+enum { POLICIES = 7 };
+static const char *const names[REPORTING_COUNT][POLICIES] = {
+	[REPORTING_APART] = {"base", "arguments", "network-none"},
+	[REPORTING_BROKER] = {"base", "arguments", "network-broker"},
+	[REPORTING_SHARED] = {"base", "arguments", "network-none", "shared-pids"},
+	[REPORTING_ONE_UID] = {"base", "arguments", "network-none", "shared-pids",
+			       "shared-uid"},
+	[REPORTING_PORT] = {"base", "arguments", "network-broker", "network-port",
+			    "shared-pids"},
+	[REPORTING_ONE_UID_MAKES] = {"base", "arguments", "network-none", "shared-pids",
+				     "shared-uid-install", "shared-uid"},
+	[REPORTING_ONE_UID_PORT] = {"base", "arguments", "network-broker", "network-port",
+				    "shared-pids", "shared-uid-install", "shared-uid"},
+	[REPORTING_POD_NONE] = {"base", "arguments", "network-none", "shared-network"},
+	[REPORTING_POD] = {"base", "arguments", "network-pod"},
+	[REPORTING_SHARED_POD] = {"base", "arguments", "network-pod", "shared-pids"},
+	[REPORTING_ONE_UID_POD] = {"base", "arguments", "network-pod", "shared-pids",
+				   "shared-uid"},
+	/* what is in base's place allows more than base does */
+	[REPORTING_ROOT] = {"root", "arguments", "network-broker"},
 };
+
+/* What nobody will load is not compiled, and its files need not be there: a filter of no
+ * length is one that no program can start with. */
+static bool is_wanted(const struct setup *setup, int id)
+{
+	bool installs = false;
+
+	for (uint32_t i = 0; i < setup->rows; i++)
+		installs = installs || setup->row[i].installs;
+	switch (id) {
+	case REPORTING_BROKER:
+		/* a session has a loopback */
+		return setup->network == NETWORK_BROKER || setup->session_row ||
+		       setup->install_network == NETWORK_BROKER;
+	case REPORTING_PORT:
+	case REPORTING_ONE_UID_PORT:
+		return setup->install_network == NETWORK_BROKER && installs;
+	case REPORTING_ONE_UID_MAKES:
+		return installs;
+	case REPORTING_POD_NONE:
+	case REPORTING_POD:
+	case REPORTING_SHARED_POD:
+	case REPORTING_ONE_UID_POD:
+		return setup->network == NETWORK_POD;
+	case REPORTING_ROOT:
+		return setup->session_row && setup->root_ranges;
+	default:
+		return true;
+	}
+}
 
 static int add_denial(struct setup_reporting *r, const struct policy *p,
 		      const struct policy_rule *rule, struct err *e)
@@ -117,23 +159,34 @@ static int check_needed(const struct policy *p, struct err *e)
 	return 0;
 }
 
-static int compile_programs(struct setup *setup, struct err *e)
+static int compile_set(struct setup_reporting *r, const char *const *set, struct err *e)
 {
 	struct policy *policy[POLICIES] = {NULL};
+	size_t count = 0;
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < POLICIES; i++) {
-		policy[i] = policy_load(names[i], e);
-		rc = policy[i] ? check_needed(policy[i], e) : -1;
+	while (rc == 0 && count < POLICIES && set[count]) {
+		policy[count] = policy_load(set[count], e);
+		rc = policy[count] ? check_needed(policy[count], e) : -1;
+		count++;
 	}
-	for (int i = 0; rc == 0 && i < REPORTING_COUNT; i++) {
-		setup->reporting[i].wide = setup->reporting[0].wide;
-		rc = compile_program(&setup->reporting[i],
-				     (const struct policy *const *)policy, counts[i], e);
-	}
+	if (rc == 0)
+		rc = compile_program(r, (const struct policy *const *)policy, count, e);
 	for (size_t i = 0; i < POLICIES; i++)
 		policy_free(policy[i]);
 	return rc;
+}
+
+static int compile_programs(struct setup *setup, struct err *e)
+{
+	for (int i = 0; i < REPORTING_COUNT; i++) {
+		if (!is_wanted(setup, i))
+			continue;
+		setup->reporting[i].wide = setup->reporting[0].wide;
+		if (compile_set(&setup->reporting[i], names[i], e) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 int filters_compile(struct setup *setup, struct err *e)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * settings.c - environment and flags to struct settings
+ * settings.c - file, environment and flags to struct settings
  *
  * Runs in: every subcommand, first of all. A value that does not parse, a name that does
  * not exist and a feature that is not there yet stop the start: never a silent default.
@@ -8,21 +8,24 @@
 #include "config/settings.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/buf.h"
 #include "base/defer.h"
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "config/settings_file.h"
 #include "config/settings_rows.h"
 
 #define PREFIX "SANDBOX_"
 #define PREFIX_LEN (sizeof(PREFIX) - 1)
+#define FILE_ROOM (256u << 10)
 
 /* one value on its way in; name and shown are for messages: --port and "--port abc" */
 struct given {
@@ -30,6 +33,8 @@ struct given {
 	const char *value;
 	const char *name;
 	const char *shown;
+	enum setting_from from;
+	unsigned line;
 };
 
 static void *field(struct settings *s, const struct setting *row)
@@ -40,11 +45,15 @@ static void *field(struct settings *s, const struct setting *row)
 static int set_count(struct settings *s, const struct given *g, struct err *e)
 {
 	const struct setting *row = g->row;
+	const struct setting_choice *word = row->choices;
 	uint64_t n;
 
-	if (num_range(g->value, row->least, row->most, &n) < 0)
-		return err_bad(e, "%s: must be a number from %" PRIu64 " to %" PRIu64,
-			       g->shown, row->least, row->most);
+	if (word && strcmp(word->name, g->value) == 0)
+		n = word->value;
+	else if (num_range(g->value, row->least, row->most, &n) < 0)
+		return err_bad(e, "%s: must be %s%sa number from %" PRIu64 " to %" PRIu64,
+			       g->shown, word ? word->name : "", word ? " or " : "",
+			       row->least, row->most);
 	*(uint64_t *)field(s, row) = n;
 	return 0;
 }
@@ -133,25 +142,34 @@ static int set(struct settings *s, const struct given *g, struct err *e)
 static int check_type(const struct settings *s, const struct given *g, struct err *e)
 {
 	if (g->row->offset != offsetof(struct settings, type) ||
-	    g->row->type != SETTING_TEXT || strcmp(s->type, "local") == 0)
+	    g->row->type != SETTING_TEXT || strcmp(s->type, "local") == 0 ||
+	    strcmp(s->type, "docker") == 0)
 		return 0;
-	if (strcmp(s->type, "docker") == 0)
-		return err_bad(e, "%s is not available yet", g->shown);
 	return err_bad(e, "%s is not supported (supported: local, docker)", g->shown);
 }
 
 static int take(struct settings *s, const struct given *g, struct err *e)
 {
-	return set(s, g, e) < 0 || check_type(s, g, e) < 0 ? -1 : 0;
+	struct setting_source *from = setting_source(s, g->row);
+
+	if (set(s, g, e) < 0 || check_type(s, g, e) < 0)
+		return -1;
+	free(from->text);
+	*from = (struct setting_source){g->from, g->line, mem_copy(g->value)};
+	return 0;
 }
 
-static const struct setting *find_key(const char *key, size_t len)
+/* take() of a NAME=value; where: "", or "FILE:LINE: " */
+static int take_pair(struct settings *s, struct given *g, const char *where,
+		     const char *key, struct err *e)
 {
-	for (size_t i = 0; i < setting_count; i++)
-		if (strncmp(setting_rows[i].key, key, len) == 0 &&
-		    !setting_rows[i].key[len])
-			return &setting_rows[i];
-	return NULL;
+	auto_free char *hidden = setting_hide(g->value);
+	auto_free char *name = mem_printf("%s%s", where, key);
+	auto_free char *shown = mem_printf("%s=%s", name, hidden);
+
+	g->name = name;
+	g->shown = shown;
+	return take(s, g, e);
 }
 
 /* --max-concurrent or --max-concurrent=3 to SANDBOX_MAX_CONCURRENT's row */
@@ -168,7 +186,9 @@ static const struct setting *find_flag(const char *flag)
 			return NULL;
 		key[len++] = *flag == '-' ? '_' : (char)toupper((unsigned char)*flag);
 	}
-	return find_key(key, len);
+	/* those that do not begin so have their whole name */
+	return setting_find(key, len) ? setting_find(key, len)
+				      : setting_find(key + PREFIX_LEN, len - PREFIX_LEN);
 }
 
 static bool ends_in(const char *text, size_t len, const char *end)
@@ -209,38 +229,95 @@ static int take_variable(struct settings *s, const char *variable, struct err *e
 {
 	size_t len = strcspn(variable, "=");
 	auto_free char *name = mem_copy_n(variable, len);
-	struct given g = {.name = name, .shown = variable};
+	struct given g = {.from = FROM_ENVIRONMENT};
 
-	if (variable[len] != '=' || strncmp(name, PREFIX, PREFIX_LEN) != 0)
+	if (variable[len] != '=')
 		return 0;
 	g.value = variable + len + 1;
 	if (is_of_tests(name, len) || is_of_kubernetes(name, len, g.value))
 		return 0;
-	g.row = find_key(name, len);
+	g.row = setting_find(name, len);
 	if (!g.row)
-		return err_bad(e, "%s is not a setting", name);
-	return take(s, &g, e);
+		return strncmp(name, PREFIX, PREFIX_LEN) == 0
+			       ? err_bad(e, "%s is not a setting", name)
+			       : 0;
+	return take_pair(s, &g, "", name, e);
 }
 
-int settings_flag(struct settings *s, int argc, char **argv, struct err *e)
+static int take_line(void *arg, unsigned line, const char *key, const char *value,
+		     struct err *e)
 {
-	const char *equals = argc > 0 ? strchr(argv[0], '=') : NULL;
-	struct given g = {.row = argc > 0 ? find_flag(argv[0]) : NULL};
-	auto_free char *name = NULL;
-	auto_free char *shown = NULL;
+	struct settings *s = arg;
+	auto_free char *where = mem_printf("%s:%u: ", s->file, line);
+	struct given g = {.row = setting_find(key, strlen(key)),
+			  .value = value,
+			  .from = FROM_FILE,
+			  .line = line};
 
 	if (!g.row)
+		return err_bad(e, "%s%s is not a setting", where, key);
+	if (g.row->offset == offsetof(struct settings, config) &&
+	    g.row->type != SETTING_LATER)
+		return err_bad(e, "%s%s cannot name another file", where, key);
+	if (setting_source(s, g.row)->from == FROM_FILE)
+		return err_bad(e, "%s%s is set in line %u already", where, key,
+			       setting_source(s, g.row)->line);
+	return take_pair(s, &g, where, key, e);
+}
+
+/* the usual file need not be there, but one that is there counts */
+static int take_file(struct settings *s, const char *path, struct err *e)
+{
+	auto_free char *text = mem_zero(FILE_ROOM);
+	const bool usual = !path;
+	ssize_t len;
+
+	if (usual)
+		path = SETTINGS_FILE;
+	if (!path[0])
 		return 0;
-	name = mem_copy_n(argv[0], equals ? (size_t)(equals - argv[0]) : strlen(argv[0]));
-	if (!equals && argc < 2)
+	len = fs_read_at(AT_FDCWD, path, text, FILE_ROOM);
+	if (len < 0 && usual && errno == ENOENT)
+		return 0;
+	if (len < 0)
+		return err_errno(e, "read settings from '%s'", path);
+	s->file = mem_copy(path);
+	return settings_file_parse(path, text, (size_t)len, take_line, s, e);
+}
+
+/* the setting's flag at argv[0]: how many words it has with its value, 0: it is none, or
+ * its value is missing and *out_value NULL */
+static int read_flag(int argc, char **argv, const struct setting **out_row,
+		     const char **out_value)
+{
+	const char *equals = argc > 0 ? strchr(argv[0], '=') : NULL;
+
+	*out_row = argc > 0 ? find_flag(argv[0]) : NULL;
+	*out_value = NULL;
+	if (!*out_row || (!equals && argc < 2))
+		return 0;
+	*out_value = equals ? equals + 1 : argv[1];
+	return equals ? 1 : 2;
+}
+
+static int take_flag(struct settings *s, int argc, char **argv, struct err *e)
+{
+	const int len = (int)strcspn(argv[0], "=");
+	struct given g = {.from = FROM_FLAG};
+	auto_free char *name = mem_copy_n(argv[0], (size_t)len);
+	auto_free char *hidden = NULL;
+	auto_free char *shown = NULL;
+	int used = read_flag(argc, argv, &g.row, &g.value);
+
+	if (!g.row)
+		return err_bad(e, "unknown flag '%s'", name);
+	if (used == 0)
 		return err_bad(e, "%s needs a value", name);
-	g.value = equals ? equals + 1 : argv[1];
-	shown = mem_printf("%s %s", name, g.value);
+	hidden = setting_hide(g.value);
+	shown = mem_printf("%s %s", name, hidden);
 	g.name = name;
 	g.shown = shown;
-	if (take(s, &g, e) < 0)
-		return -1;
-	return equals ? 1 : 2;
+	return take(s, &g, e) < 0 ? -1 : used;
 }
 
 static bool is_own(const char *arg, const char *const *own)
@@ -253,61 +330,39 @@ static bool is_own(const char *arg, const char *const *own)
 	return false;
 }
 
+/* are there flags of ours at argv[0]? "--" ends them */
+static bool is_flag(int argc, char **argv, const char *const *own)
+{
+	return argc > 0 && argv[0][0] == '-' && argv[0][1] && !is_own(argv[0], own) &&
+	       strcmp(argv[0], "--") != 0;
+}
+
 static int take_flags(struct settings *s, int argc, char **argv, const char *const *own,
 		      struct err *e)
 {
 	int used = 0, rc;
 
-	while (used < argc && argv[used][0] == '-' && argv[used][1]) {
-		if (is_own(argv[used], own))
-			return used;
-		if (strcmp(argv[used], "--") == 0)
-			return used + 1;
-		rc = settings_flag(s, argc - used, argv + used, e);
+	for (; is_flag(argc - used, argv + used, own); used += rc) {
+		rc = take_flag(s, argc - used, argv + used, e);
 		if (rc < 0)
 			return -1;
-		if (rc == 0)
-			return err_bad(e, "unknown flag '%.*s'",
-				       (int)strcspn(argv[used], "="), argv[used]);
-		used += rc;
 	}
-	return used;
+	return used + (used < argc && strcmp(argv[used], "--") == 0);
 }
 
-/* SANDBOX_MODE names the default, SANDBOX_SUPPORTED_LANGUAGES what is served besides */
-static void settle_mode(struct settings *s)
+/* which file is wanted, known before all else; NULL: nobody says */
+static const char *wanted_file(int argc, char **argv, const char *const *own)
 {
-	char *all;
+	const char *path = getenv(PREFIX "CONFIG"), *value;
+	const struct setting *row;
+	int used = 0, n = 1;
 
-	if (s->mode && strcmp(s->mode, "auto") == 0) {
-		free(s->mode);
-		s->mode = NULL;
+	for (; n > 0 && is_flag(argc - used, argv + used, own); used += n) {
+		n = read_flag(argc - used, argv + used, &row, &value);
+		if (n > 0 && strcmp(row->key, PREFIX "CONFIG") == 0)
+			path = value;
 	}
-	if (s->languages) {
-		all = s->mode ? mem_printf("%s,%s", s->mode, s->languages)
-			      : mem_copy(s->languages);
-		free(s->mode);
-		s->mode = all;
-		free(s->languages);
-		s->languages = NULL;
-	}
-	s->mode_named = s->mode != NULL;
-}
-
-int settings_check(struct settings *s, struct err *e)
-{
-	settle_mode(s);
-	if (s->max_timeout_sec < s->timeout_sec)
-		return err_bad(e,
-			       "SANDBOX_MAX_TIMEOUT_SEC=%" PRIu64
-			       " is below SANDBOX_TIMEOUT_SEC=%" PRIu64,
-			       s->max_timeout_sec, s->timeout_sec);
-	if (s->output_ceiling_kb < s->max_output_kb)
-		return err_bad(e,
-			       "SANDBOX_OUTPUT_CEILING_KB=%" PRIu64
-			       " is below SANDBOX_MAX_OUTPUT_KB=%" PRIu64,
-			       s->output_ceiling_kb, s->max_output_kb);
-	return 0;
+	return path;
 }
 
 static int take_all(struct settings *s, int argc, char **argv, const char *const *own,
@@ -315,13 +370,16 @@ static int take_all(struct settings *s, int argc, char **argv, const char *const
 {
 	int used;
 
+	s->sources = mem_array(setting_count, sizeof(*s->sources));
 	for (size_t i = 0; i < setting_count; i++) {
 		const struct setting *row = &setting_rows[i];
-		struct given g = {row, row->initial, row->key, row->key};
+		struct given g = {row, row->initial, row->key, row->key, FROM_DEFAULT, 0};
 
 		if (row->initial && row->type != SETTING_LATER && take(s, &g, e) < 0)
 			return -1;
 	}
+	if (take_file(s, wanted_file(argc, argv, own), e) < 0)
+		return -1;
 	for (char **variable = environ; variable && *variable; variable++)
 		if (take_variable(s, *variable, e) < 0)
 			return -1;
@@ -351,26 +409,11 @@ void settings_done(struct settings *s)
 		if (row->type == SETTING_TEXT || row->type == SETTING_LIST)
 			free(*(char **)field(s, row));
 	}
+	for (size_t i = 0; s->sources && i < setting_count; i++)
+		free(s->sources[i].text);
+	free(s->sources);
+	free(s->file);
+	free(s->network_rules);
+	free(s->ca_bundle);
 	memset(s, 0, sizeof(*s));
-}
-
-void settings_help(struct buf *out)
-{
-	char flag[64];
-
-	for (size_t i = 0; i < setting_count; i++) {
-		const struct setting *row = &setting_rows[i];
-		size_t len = 0;
-
-		if (row->type == SETTING_LATER)
-			continue;
-		for (const char *p = row->key + PREFIX_LEN; *p; p++)
-			flag[len++] = *p == '_' ? '-' : (char)tolower((unsigned char)*p);
-		flag[len] = 0;
-		/* the cap is the caller's: a help text cut short is no failure */
-		(void)buf_printf(out, "  --%-20s %s", flag, row->help);
-		if (row->initial)
-			(void)buf_printf(out, " (%s)", row->initial);
-		(void)buf_puts(out, "\n");
-	}
 }

@@ -44,6 +44,19 @@ static const struct {
 	{"Content-Length", offsetof(struct http_head, content_length), false},
 	{"Transfer-Encoding", offsetof(struct http_head, transfer_encoding), false},
 	{"Expect", offsetof(struct http_head, expect), false},
+	{"MCP-Protocol-Version", offsetof(struct http_head, mcp_version), false},
+	{"Mcp-Method", offsetof(struct http_head, mcp_method), false},
+	{"Mcp-Name", offsetof(struct http_head, mcp_name), false},
+	{"Mcp-Session-Id", offsetof(struct http_head, mcp_session), false},
+	{"Range", offsetof(struct http_head, range), false},
+	{"If-None-Match", offsetof(struct http_head, if_none_match), true},
+	{"X-Workflow-Run-Id", offsetof(struct http_head, workflow_run), false},
+	{"X-Agent-Run-Id", offsetof(struct http_head, agent_run), false},
+	{"X-Agent-Name", offsetof(struct http_head, agent_name), true},
+	{"X-Environment", offsetof(struct http_head, environment), true},
+	{"Authorization", offsetof(struct http_head, authorization), false},
+	{"X-API-Key", offsetof(struct http_head, api_key), false},
+	{"X-Access-Token", offsetof(struct http_head, access_token), false},
 };
 
 bool span_is(struct span s, const char *text)
@@ -180,6 +193,7 @@ static int admit_first(const struct mg_http_message *hm, struct http_head *out,
 		return err_bad(e, "the request target must begin with '/'");
 	out->method = (enum http_method)m;
 	out->path = (struct span){hm->uri.buf, hm->uri.len};
+	out->query = (struct span){hm->query.buf, hm->query.len};
 	return 0;
 }
 

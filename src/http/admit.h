@@ -41,6 +41,7 @@ bool span_next(struct span *list, struct span *out_item); /* of a comma list, tr
 struct http_head {
 	enum http_method method;
 	struct span path; /* begins with '/', without the query */
+	struct span query;
 	bool http10;
 	bool close; /* the client wants, or HTTP/1.0 needs, the connection closed */
 	bool expect_continue; /* and waits for 100 before it sends the body */
@@ -49,6 +50,10 @@ struct http_head {
 	/* headers, each at most once but for accept, whose first counts */
 	struct span host, origin, sec_fetch_site, content_type, accept, request_id;
 	struct span traceparent, connection, content_length, transfer_encoding, expect;
+	struct span mcp_version, mcp_method, mcp_name, mcp_session;
+	struct span range, if_none_match, workflow_run, agent_run;
+	struct span authorization, api_key, access_token;
+	struct span agent_name, environment; /* for the log */
 };
 
 /*

@@ -16,10 +16,12 @@
 #include "api/api.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "http/clients.h"
 #include "http/conn.h"
 #include "http/routes.h"
 
 enum {
+	LOGGED_BYTES = 64,
 	COPIED_BODY_BYTES = 16 * 1024
 }; /* up to here one packet is worth more than a copy */
 
@@ -28,6 +30,9 @@ static const struct {
 	const char *phrase;
 } phrases[] = {
 	{200, "OK"},
+	{202, "Accepted"},
+	{206, "Partial Content"},
+	{304, "Not Modified"},
 	{400, "Bad Request"},
 	{401, "Unauthorized"},
 	{403, "Forbidden"},
@@ -38,6 +43,7 @@ static const struct {
 	{411, "Length Required"},
 	{413, "Content Too Large"},
 	{415, "Unsupported Media Type"},
+	{416, "Range Not Satisfiable"},
 	{417, "Expectation Failed"},
 	{421, "Misdirected Request"},
 	{429, "Too Many Requests"},
@@ -45,7 +51,9 @@ static const struct {
 	{500, "Internal Server Error"},
 	{501, "Not Implemented"},
 	{503, "Service Unavailable"},
+	{504, "Gateway Timeout"},
 	{505, "HTTP Version Not Supported"},
+	{507, "Insufficient Storage"},
 };
 
 static const char *phrase_of(int status)
@@ -56,13 +64,31 @@ static const char *phrase_of(int status)
 	return "Other"; /* clients go by the number */
 }
 
+/* so much of what a client calls itself */
+static const char *logged(struct span s, char out[LOGGED_BYTES + 1])
+{
+	const size_t len = s.len < LOGGED_BYTES ? s.len : LOGGED_BYTES;
+
+	if (s.p)
+		memcpy(out, s.p, len);
+	out[s.p ? len : 0] = '\0';
+	return out;
+}
+
 void answer_log(const struct conn *k, int status)
 {
-	enum log_level level = k->route && !k->route->quiet ? LOG_INFO : LOG_DEBUG;
+	enum log_level level = k->route && !(k->route->flags & ROUTE_QUIET) ? LOG_INFO
+									    : LOG_DEBUG;
+	char agent[LOGGED_BYTES + 1], environment[LOGGED_BYTES + 1];
 
-	log_event(level, "request.done", "id=%s status=%d route=%s ms=%llu",
-		  k->request_id, status, k->route ? k->route->path : "-",
-		  (unsigned long long)((loop_now_ns() - k->request_ns) / 1000000));
+	k->h->answers[status / 100 < METRICS_CLASSES ? status / 100 : 0]++;
+	log_event(level, "request.done",
+		  LOG_IDS " status=%d route=%s ms=%llu token?=%s agent?=\"%s\" "
+			  "environment?=\"%s\"",
+		  CONN_IDS(k), status, k->route ? k->route->path : "-",
+		  (unsigned long long)((loop_now_ns() - k->request_ns) / 1000000),
+		  k->client ? k->client->name : "", logged(k->req.agent_name, agent),
+		  logged(k->req.environment, environment));
 }
 
 size_t answer_unsent(const struct conn *k)
@@ -149,7 +175,12 @@ const char *answer_date(char out[DATE_ROOM])
 	return out;
 }
 
-static int put_head(struct conn *k, int status, const char *extra, size_t body_len)
+struct media {
+	const char *type, *cache;
+};
+
+static int put_head(struct conn *k, int status, const struct media *m, const char *extra,
+		    size_t body_len)
 {
 	bool close = k->close_after || k->h->draining;
 	char date[DATE_ROOM];
@@ -158,27 +189,28 @@ static int put_head(struct conn *k, int status, const char *extra, size_t body_l
 	return buf_printf(&k->out,
 			  "HTTP/1.1 %d %s\r\n"
 			  "Date: %s\r\n"
-			  "Content-Type: application/json\r\n"
+			  "Content-Type: %s\r\n"
 			  "Content-Length: %zu\r\n"
-			  "Cache-Control: no-store\r\n"
+			  "Cache-Control: %s\r\n"
 			  "X-Content-Type-Options: nosniff\r\n"
 			  "X-Request-Id: %s\r\n"
 			  "%s%s\r\n",
-			  status, phrase_of(status), answer_date(date), body_len,
-			  k->request_id, close ? "Connection: close\r\n" : "",
+			  status, phrase_of(status), answer_date(date), m->type, body_len,
+			  m->cache, k->request_id, close ? "Connection: close\r\n" : "",
 			  extra ? extra : "");
 }
 
-void answer_json(struct conn *k, int status, const char *extra, struct buf *body)
+static void answer(struct conn *k, int status, const struct media *m, const char *extra,
+		   struct buf *body)
 {
-	bool no_body = k->req.method == METHOD_HEAD;
+	bool no_body = k->req.method == METHOD_HEAD || status == 304;
 
 	answer_forget(k);
-	if (put_head(k, status, extra, body->len) < 0 ||
+	if (put_head(k, status, m, extra, body->len) < 0 ||
 	    (!no_body && body->len <= COPIED_BODY_BYTES &&
 	     buf_add(&k->out, body->bytes, body->len) < 0)) {
-		log_error("request.failed", "id=%s error=\"no memory for the answer\"",
-			  k->request_id);
+		log_error("request.failed", LOG_IDS " error=\"no memory for the answer\"",
+			  CONN_IDS(k));
 		buf_done(body);
 		return conn_close(k);
 	}
@@ -193,6 +225,52 @@ void answer_json(struct conn *k, int status, const char *extra, struct buf *body
 	k->state = CONN_WRITE;
 	k->since_ns = k->progress_ns = loop_now_ns();
 	answer_flush(k);
+}
+
+void answer_json(struct conn *k, int status, const char *extra, struct buf *body)
+{
+	static const struct media json = {"application/json", "no-store"};
+
+	answer(k, status, &json, extra, body);
+}
+
+void answer_plain(struct conn *k, struct buf *text)
+{
+	static const struct media plain = {"text/plain; charset=utf-8", "no-store"};
+
+	answer(k, 200, &plain, NULL, text);
+}
+
+void answer_metrics(struct conn *k, struct buf *text)
+{
+	static const struct media metrics = {"text/plain; version=0.0.4; charset=utf-8",
+					     "no-store"};
+
+	answer(k, 200, &metrics, NULL, text);
+}
+
+void answer_bytes(struct conn *k, int status, const char *extra, struct buf *body)
+{
+	static const struct media bytes = {"application/octet-stream", "no-store"};
+
+	answer(k, status, &bytes, extra, body);
+}
+
+void answer_constant(struct conn *k, const struct constant *c)
+{
+	const struct media kept = {c->type, "no-cache"}; /* kept, but asked about */
+	struct span known = k->req.if_none_match, tag;
+	struct buf body;
+	bool same = false;
+
+	while (span_next(&known, &tag)) {
+		if (tag.len > 2 && memcmp(tag.p, "W/", 2) == 0)
+			tag.p += 2, tag.len -= 2;
+		same = same || span_is(tag, "*") || span_is(tag, c->etag);
+	}
+	buf_init(&body, c->body.len);
+	(void)buf_add(&body, c->body.bytes, c->body.len); /* or an empty answer */
+	answer(k, same ? 304 : 200, &kept, c->extra, &body);
 }
 
 void answer_text(struct conn *k, int status, const char *json)
@@ -211,19 +289,23 @@ void answer_error(struct conn *k, const struct err *e)
 	char extra[64] = "";
 	struct buf body;
 
+	tally_add(&k->h->refused, e->code);
 	buf_init(&body, 4096);
-	if (reply_error(&body, e, k->request_id) < 0)
+	if (reply_error(&body, k->agent ? "message" : "error", e, k->request_id) < 0)
 		body.len = 0;
 	if (status == 429 || status == 503)
-		snprintf(extra, sizeof(extra), "Retry-After: 1\r\n");
+		snprintf(extra, sizeof(extra), "Retry-After: %u\r\n",
+			 k->retry_sec ? k->retry_sec : 1);
+	else if (status == 401)
+		snprintf(extra, sizeof(extra), "WWW-Authenticate: Bearer\r\n");
 	else if (status == 405)
 		snprintf(extra, sizeof(extra), "Allow: %s\r\n",
 			 routes_allow(k->req.path));
 	if (e->kind == ERR_OURS)
-		log_error("request.failed", "id=%s code=%s error=\"%s\"", k->request_id,
+		log_error("request.failed", LOG_IDS " code=%s error=\"%s\"", CONN_IDS(k),
 			  e->code, e->text);
 	else
-		log_debug("request.refused", "id=%s code=%s error=\"%s\"", k->request_id,
+		log_debug("request.refused", LOG_IDS " code=%s error=\"%s\"", CONN_IDS(k),
 			  e->code, e->text);
 	answer_json(k, status, extra, &body);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * auth.c - who may talk to this server: Host, Origin, content type, and the ids of a
- * request
+ * auth.c - who may talk to this server: Host, Origin, content type, token, and the ids
+ * of a request
  */
 #include "http/auth.h"
 
@@ -166,6 +166,20 @@ int auth_json_body(const struct http_head *h, struct err *e)
 		return 0;
 	return err_client(e, 415, "unsupported_media_type",
 			  "the body must be application/json");
+}
+
+struct span auth_token(const struct http_head *h)
+{
+	static const char scheme[] = "Bearer ";
+	const size_t n = strlen(scheme);
+	struct span given = h->authorization;
+
+	if (given.p && given.len > n && strncasecmp(given.p, scheme, n) == 0) {
+		for (given.p += n, given.len -= n; given.len && *given.p == ' ';)
+			given.p++, given.len--;
+		return given;
+	}
+	return h->api_key.p ? h->api_key : h->access_token;
 }
 
 static bool id_char(char c)

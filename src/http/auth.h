@@ -30,6 +30,9 @@ int auth_check(const struct auth_rules *a, const struct http_head *h,
 /* a JSON body, or one without a type; else 415 unsupported_media_type */
 int auth_json_body(const struct http_head *h, struct err *e);
 
+/* of "Authorization: Bearer", else of X-API-Key, else of X-Access-Token; p NULL: none */
+struct span auth_token(const struct http_head *h);
+
 enum { REQUEST_ID_ROOM = 65, TRACEPARENT_ROOM = 56 };
 /* the client's own when it is sane, else 128 random bits; given may have p NULL */
 void auth_request_id(struct span given, char out[REQUEST_ID_ROOM]);

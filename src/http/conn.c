@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * conn.c - bytes in: head, body, the next request; timeouts
+ * conn.c - bytes in: head, body, the next request
  *
  * mongoose only reads and writes the sockets. Its receive buffer is emptied at every
  * read, so it never grows, is never scanned twice and never holds two requests; what an
@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -21,19 +22,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "config/settings.h"
+#include "http/clients.h"
 #include "http/routes.h"
 
-#define SEC_NS UINT64_C(1000000000)
-enum {
-	HEAD_SEC = 5, /* from a head's first byte to its last */
-	BODY_STALL_SEC = 15,
-	RATE_AFTER_SEC = 10, /* from then on at least ... */
-	RATE_BYTES = 8192,   /* ... this a second, in and out */
-	IDLE_SEC = 60,
-	WRITE_STALL_SEC = 10,
-	LINGER_SEC = 1,
-	BIG_READ_BYTES = 256 * 1024,
-};
+enum { BIG_READ_BYTES = 256 * 1024 };
 
 static int conn_fd(const struct conn *k)
 {
@@ -61,6 +53,8 @@ void conn_wait(struct conn *k)
 	list = &k->h->waiting[k->who % WAITING_LISTS];
 	k->next_waiting = *list;
 	*list = k;
+	if (k->client)
+		k->client->running++;
 }
 
 void conn_unwait(struct conn *k)
@@ -73,6 +67,8 @@ void conn_unwait(struct conn *k)
 		at = &(*at)->next_waiting;
 	*at = k->next_waiting;
 	k->who = 0;
+	if (k->client)
+		k->client->running--;
 }
 
 struct conn *conn_find(struct http_server *h, uint64_t who)
@@ -82,6 +78,13 @@ struct conn *conn_find(struct http_server *h, uint64_t who)
 	while (k && k->who != who)
 		k = k->next_waiting;
 	return k;
+}
+
+void conn_ids(const struct conn *k, struct run_request *r)
+{
+	snprintf(r->request_id, sizeof(r->request_id), "%s", k->request_id);
+	snprintf(r->traceparent, sizeof(r->traceparent), "%s", k->traceparent);
+	snprintf(r->token, sizeof(r->token), "%s", k->client ? k->client->name : "");
 }
 
 /* ---- from one request to the next ---- */
@@ -97,6 +100,14 @@ static void forget_request(struct conn *k)
 {
 	drop_body(k);
 	answer_forget(k);
+	on_mcp_forget(k);
+	on_agent_forget(k);
+	k->tool = NULL;
+	if (k->client)
+		client_drop(k->h->clients, k->client);
+	k->client = NULL;
+	k->retry_sec = 0;
+	k->traceparent[0] = k->trace[0] = '\0';
 	buf_done(&k->head);
 	k->scanned = 0;
 	k->req = (struct http_head){0};
@@ -189,16 +200,38 @@ static int admit(struct conn *k, struct err *e)
 	if (admit_head(k->head.bytes, k->head.len, body_cap(k), &k->req, e) < 0)
 		return -1;
 	auth_request_id(k->req.request_id, k->request_id);
+	auth_traceparent(k->req.traceparent, k->traceparent);
+	(void)trace_id(k->traceparent, k->trace);
 	k->close_after = k->close_after || k->req.close;
 	(void)getsockname(conn_fd(k), (struct sockaddr *)&local,
 			  &room); /* then none equals */
 	return auth_check(&k->h->auth, &k->req, (struct sockaddr *)&local, e);
 }
 
+/* whose token is it; the way to a path that is not there is closed without one too */
+static int identify(struct conn *k, struct err *e)
+{
+	struct clients *all = k->h->clients;
+	struct span token;
+
+	if (!all || (k->route && k->route->flags & ROUTE_FREE))
+		return 0;
+	token = auth_token(&k->req);
+	if (!token.p)
+		return err_client(e, 401, "token_required",
+				  "this server wants a token: Authorization: Bearer, "
+				  "X-API-Key or X-Access-Token");
+	k->client = clients_find(all, token);
+	if (!k->client)
+		return err_client(e, 401, "token_unknown", "this token is not known");
+	client_hold(k->client);
+	return client_rate(k->client, k->request_ns, &k->retry_sec, e);
+}
+
 static void head_complete(struct conn *k)
 {
+	struct err e, denied;
 	bool has_body;
-	struct err e;
 
 	k->request_ns = loop_now_ns();
 	auth_request_id((struct span){0}, k->request_id);
@@ -206,6 +239,8 @@ static void head_complete(struct conn *k)
 		return answer_refusal(k, &e);
 	has_body = k->req.chunked || k->req.body_bytes > 0;
 	k->route = routes_find(k->req.method, k->req.path, &e);
+	if (identify(k, &denied) < 0)
+		return has_body ? answer_refusal(k, &denied) : answer_error(k, &denied);
 	if (!k->route || (k->route->admit && k->route->admit(k, &e) < 0))
 		return has_body ? answer_refusal(k, &e) : answer_error(k, &e);
 	if (has_body)
@@ -422,64 +457,4 @@ void conn_open(struct http_server *h, int fd)
 	}
 	k->c->is_accepted = 1;
 	h->conn_count++;
-}
-
-/* we do not read from it, so nothing tells us that the client went away */
-static bool hung_up(const struct conn *k)
-{
-	struct tcp_info info;
-	socklen_t len = sizeof(info);
-
-	return getsockopt(conn_fd(k), IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
-	       info.tcpi_state == TCP_CLOSE_WAIT;
-}
-
-static bool too_slow(uint64_t bytes, uint64_t ns)
-{
-	uint64_t sec = ns / SEC_NS;
-
-	return sec >= RATE_AFTER_SEC && bytes < sec * RATE_BYTES;
-}
-
-static void time_out(struct conn *k, const char *what)
-{
-	struct err e;
-
-	if (k->state == CONN_HEAD)
-		auth_request_id((struct span){0}, k->request_id);
-	err_client(&e, 408, "request_timeout", "the request's %s took too long", what);
-	answer_refusal(k, &e);
-}
-
-void conn_check_times(struct conn *k, uint64_t now_ns)
-{
-	uint64_t age = now_ns - k->since_ns, still = now_ns - k->progress_ns;
-
-	switch (k->state) {
-	case CONN_HEAD:
-		if (k->head.len && age > HEAD_SEC * SEC_NS)
-			time_out(k, "head");
-		else if (!k->head.len && age > (k->h->draining ? 1 : IDLE_SEC) * SEC_NS)
-			conn_close(k);
-		break;
-	case CONN_BODY:
-		if (still > BODY_STALL_SEC * SEC_NS || too_slow(k->body.len, age))
-			time_out(k, "body");
-		break;
-	case CONN_STREAM:
-	case CONN_WRITE:
-		if (answer_unsent(k) && still > WRITE_STALL_SEC * SEC_NS)
-			conn_close(k);
-		if (k->state == CONN_WRITE && too_slow(k->out_sent + k->tail_sent, age))
-			conn_close(k);
-		break;
-	case CONN_LINGER:
-		if (age > LINGER_SEC * SEC_NS)
-			conn_close(k);
-		break;
-	case CONN_BUSY:
-		break;
-	}
-	if (k->deaf && hung_up(k))
-		conn_close(k);
 }

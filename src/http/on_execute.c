@@ -7,35 +7,11 @@
  */
 #include <string.h>
 
-#include "api/api.h"
-#include "base/defer.h"
+#include "api/tools.h"
 #include "base/log.h"
-#include "config/settings.h"
+#include "http/clients.h"
 #include "http/conn.h"
-#include "job/artifacts.h"
-
-static void store(struct conn *k, const struct result *r)
-{
-	const uint64_t which = k->h->settings->store_code;
-	struct buf json;
-
-	if (!k->h->artifacts || which == STORE_NEVER ||
-	    (which != STORE_ALWAYS && r->exit_code == 0))
-		return;
-	buf_init(&json, ANSWER_CAP_BYTES);
-	if (reply_result_stored(&json, r) == 0) {
-		struct artifact a = {
-			.code = r->request->code.bytes,
-			.code_len = r->request->code.len,
-			.env = r->request->env,
-			.result_json = json.bytes,
-			.result_len = json.len,
-			.request_id = k->request_id,
-		};
-		artifacts_store(k->h->artifacts, &a);
-	}
-	buf_done(&json);
-}
+#include "session/session.h"
 
 int on_execute_admit(struct conn *k, struct err *e)
 {
@@ -50,36 +26,47 @@ int on_execute_admit(struct conn *k, struct err *e)
 	if (h->unsent_bytes > h->unsent_budget)
 		return err_client(e, 503, "busy",
 				  "too many answers have not been read yet");
-	return jobs_may_admit(h->jobs, e);
+	return client_may_run(k->client, e) < 0 ? -1 : jobs_may_admit(h->jobs, e);
+}
+
+int on_execute_submit(struct conn *k, struct run_request *r, const struct tool *tool,
+		      struct err *e)
+{
+	buf_done(&k->body);
+	conn_ids(k, r);
+	k->tool = tool;
+	/* events carry objects, and some tools answer with a text */
+	k->stream = tool && !tool->output ? STREAM_NONE : stream_wanted(k->req.accept);
+	conn_wait(k);
+	if (jobs_submit(k->h->jobs, k->who, r, k->stream != STREAM_NONE, e) == 0)
+		return 0;
+	conn_unwait(k);
+	return -1;
 }
 
 static int submit(struct conn *k, struct err *e)
 {
-	struct http_server *h = k->h;
+	const struct http_server *h = k->h;
 	struct run_request r = {0};
 
 	if (request_parse(k->body.bytes, k->body.len, h->settings, h->modes, &r, e) < 0) {
 		request_done(&r);
 		return -1;
 	}
-	buf_done(&k->body);
-	memcpy(r.request_id, k->request_id,
-	       strnlen(k->request_id, sizeof(r.request_id) - 1));
-	auth_traceparent(k->req.traceparent, r.traceparent);
-	k->stream = stream_wanted(k->req.accept);
-	conn_wait(k);
-	if (jobs_submit(h->jobs, k->who, &r, k->stream != STREAM_NONE, e) == 0)
-		return 0;
-	conn_unwait(k);
-	return -1;
+	return on_execute_submit(k, &r, NULL, e);
 }
 
 void on_execute(struct conn *k)
 {
-	struct err e;
+	struct err e = {0};
+	int rc;
 
 	/* asked again: others may have come in while the body was arriving */
-	if (on_execute_admit(k, &e) < 0 || submit(k, &e) < 0)
+	rc = on_execute_admit(k, &e) < 0 ? -1 : submit(k, &e);
+	/* a command instead of code is how agent-sandbox asks */
+	if (rc < 0 && strcmp(e.code, "code_required") == 0 && on_agent_execute(k))
+		return;
+	if (rc < 0)
 		answer_error(k, &e);
 }
 
@@ -87,9 +74,10 @@ void on_execute_gone(struct conn *k)
 {
 	uint64_t who = k->who;
 
-	log_info("request.gone", "id=%s ms=%llu", k->request_id,
+	log_info("request.gone", LOG_IDS " ms=%llu", CONN_IDS(k),
 		 (unsigned long long)((loop_now_ns() - k->request_ns) / 1000000));
 	conn_unwait(k);
+	session_forget(k->h->sessions, who);
 	jobs_cancel(k->h->jobs, who);
 }
 
@@ -125,16 +113,20 @@ static void on_done(void *arg, uint64_t who, const struct result *r)
 	struct buf json;
 	struct err e;
 
-	if (!k)
+	if (on_session_over(arg, who, r, NULL) || !k)
 		return;
-	store(k, r);
+	reply_store(k->h->artifacts, k->h->settings, r, k->request_id);
 	conn_unwait(k); /* from here on nothing of the job may reach it */
+	if (k->call)
+		return on_mcp_done(k, r);
 	buf_init(&json, ANSWER_CAP_BYTES);
-	if (reply_result(&json, r) < 0) {
+	if ((k->tool ? k->tool->reply(&json, r) : reply_result(&json, r)) < 0) {
 		err_errno(&e, "write the result");
 		buf_done(&json);
 		return answer_error(k, &e);
 	}
+	if (k->tool && !k->tool->output)
+		return answer_plain(k, &json);
 	if (k->stream == STREAM_NONE)
 		return answer_json(k, 200, NULL, &json);
 	stream_event(k, "result", &json);
@@ -147,15 +139,18 @@ static void on_failed(void *arg, uint64_t who, const struct err *e)
 	struct conn *k = conn_find(arg, who);
 	struct buf json;
 
-	if (!k)
+	if (on_session_over(arg, who, NULL, e) || !k)
 		return;
 	conn_unwait(k); /* from here on nothing of the job may reach it */
+	if (k->call)
+		return on_mcp_failed(k, e);
 	if (k->state != CONN_STREAM)
 		return answer_error(k, e);
-	log_error("request.failed", "id=%s code=%s error=\"%s\"", k->request_id, e->code,
+	log_error("request.failed", LOG_IDS " code=%s error=\"%s\"", CONN_IDS(k), e->code,
 		  e->text);
+	tally_add(&k->h->refused, e->code);
 	buf_init(&json, 4096);
-	if (reply_error(&json, e, k->request_id) == 0)
+	if (reply_error(&json, "error", e, k->request_id) == 0)
 		stream_event(k, "error", &json);
 	buf_done(&json);
 	stream_end(k);

@@ -18,23 +18,31 @@ enum {
 
 /* paths are as clients write them: no decoding, no case folding, no trailing slash */
 static const struct route routes[] = {
-	{"/execute", POST, false, false, on_execute_admit, on_execute, NULL},
-	{"/health", GET, false, true, NULL, on_health, NULL},
-	{"/healthz", GET, false, true, NULL, on_healthz, NULL},
-	{"/readyz", GET, false, true, NULL, on_readyz, NULL},
-	{"/isolation", GET, false, true, NULL, on_isolation, NULL},
-	{"/sessions", ANY, true, false, NULL, NULL, session_url_check},
-	{"/scopes", ANY, true, false, NULL, NULL, NULL},
-	{"/tools", ANY, true, false, NULL, NULL, NULL},
-	{"/mcp", ANY, true, false, NULL, NULL, NULL},
-	{"/upload", ANY, true, false, NULL, NULL, NULL},
-	{"/download", ANY, true, false, NULL, NULL, NULL},
-	{"/list", ANY, true, false, NULL, NULL, NULL},
-	{"/exists", ANY, true, false, NULL, NULL, NULL},
+	{"/execute", POST, false, 0, on_execute_admit, on_execute, NULL},
+	{"/health", GET, false, ROUTE_PROBE, NULL, on_health, NULL},
+	{"/healthz", GET, false, ROUTE_PROBE, NULL, on_healthz, NULL},
+	{"/readyz", GET, false, ROUTE_PROBE, NULL, on_readyz, NULL},
+	{"/metrics", GET, false, ROUTE_QUIET, NULL, on_metrics, NULL},
+	{"/isolation", GET, false, ROUTE_QUIET, NULL, on_isolation, NULL},
+	{"/", GET, false, ROUTE_PROBE, NULL, on_root, NULL},
+	{"/openapi.json", GET, false, ROUTE_QUIET, NULL, on_openapi, NULL},
+	{"/sessions", ANY, true, 0, on_sessions_admit, on_sessions, session_url_check},
+	{"/scopes", ANY, true, 0, on_sessions_admit, on_scopes, NULL},
+	{"/tools", POST, true, 0, on_tools_admit, on_tools, NULL},
+	{"/mcp", POST, false, 0, on_mcp_admit, on_mcp, NULL},
+	{"/upload", POST, false, 0, on_agent_admit, on_upload, NULL},
+	{"/download", GET, true, 0, on_agent_admit, on_download, NULL},
+	{"/list", GET, true, 0, on_agent_admit, on_list, NULL},
+	{"/exists", GET, true, 0, on_agent_admit, on_exists, NULL},
 #ifdef SANDBOX_TEST_HOOKS
-	{"/test/call", POST, false, true, NULL, on_test_call, NULL},
+	{"/test/call", POST, false, ROUTE_QUIET, NULL, on_test_call, NULL},
 #endif
 };
+
+const struct route *routes_at(size_t i)
+{
+	return i < sizeof(routes) / sizeof(routes[0]) ? &routes[i] : NULL;
+}
 
 static const struct route *find(struct span path)
 {

@@ -12,11 +12,17 @@
 struct conn;
 struct err;
 
+enum {
+	ROUTE_QUIET = 1, /* logged at debug only */
+	ROUTE_FREE = 2,  /* a probe: needs no token */
+	ROUTE_PROBE = ROUTE_QUIET | ROUTE_FREE,
+};
+
 struct route {
 	const char *path; /* as the log names it */
 	unsigned methods; /* bits by enum http_method */
 	bool below;       /* paths below it too */
-	bool quiet;       /* a probe: logged at debug only */
+	unsigned flags;   /* ROUTE_... */
 	/* NULL or a look at the head before the body is read: 0, or -1 and *e */
 	int (*admit)(struct conn *k, struct err *e);
 	/* the body is complete; answers, or keeps the connection waiting. NULL: not there
@@ -28,6 +34,7 @@ struct route {
 
 /* *e: 404 not_found, 405 method_not_allowed, 501 not_available_yet, or what check says */
 const struct route *routes_find(enum http_method method, struct span path, struct err *e);
+const struct route *routes_at(size_t i); /* NULL: there are no more */
 /* "GET, HEAD" for the Allow header of a 405; "" for a path that is not there */
 const char *routes_allow(struct span path);
 

@@ -8,32 +8,34 @@
  */
 #include "http/server.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include <mongoose.h>
 
+#include "base/defer.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "config/settings.h"
+#include "http/clients.h"
 #include "http/conn.h"
+#include "job/share.h"
 
 #define MS_NS UINT64_C(1000000)
 enum {
 	ACCEPTS_AT_ONCE = 64,
-	REFUSED_MOST = 64,      /* beyond the cap, so many at a time are told why */
-	OWN_FDS = 32,           /* listener, launcher, epoll sets, files for a moment */
-	RUN_FDS = 3,            /* its pipes; one that waits has its input instead */
-	SPARE_CONNECTIONS = 16, /* for probes, beside those of runs */
-	LOOKS_AT_ONCE = 4,      /* of mongoose before a wait */
+	LOOKS_AT_ONCE = 4, /* of mongoose before a wait */
 	REOPEN_MS = 100,
+	DRAIN_TICK_MS = 100,
+	CLOSE_MS = 1500, /* a connection that says nothing is closed after 1000 */
 	LEAST_BUDGET = 64 << 20,
 };
 
@@ -89,10 +91,11 @@ static void on_tick(void *arg)
 
 	for (struct mg_connection *c = h->mgr->conns; c; c = c->next)
 		if (!c->is_closing)
-			conn_check_times(c->fn_data, now);
+			times_check(c->fn_data, now);
 	shed_unread(h);
 	if (h->conn_count)
-		loop_timer_at(h->loop, &h->tick, now + 1000 * MS_NS);
+		loop_timer_at(h->loop, &h->tick,
+			      now + (h->draining ? DRAIN_TICK_MS : 1000) * MS_NS);
 }
 
 /* ---- connections in ---- */
@@ -109,17 +112,27 @@ static void close_door(struct http_server *h)
 		log_warn("server.full", "reason=\"%s\" connections=%u", strerror(errno),
 			 h->conn_count);
 	h->told_ns = now;
-	loop_remove(h->loop, h->listen_fd);
+	for (unsigned i = 0; i < h->listener_count; i++)
+		loop_remove(h->loop, h->listeners[i].fd);
 	h->reopen.fn = on_reopen;
 	h->reopen.arg = h;
 	loop_timer_at(h->loop, &h->reopen, now + REOPEN_MS * MS_NS);
+}
+
+int http_server_open(struct http_server *h)
+{
+	for (unsigned i = 0; i < h->listener_count; i++)
+		if (loop_add(h->loop, h->listeners[i].fd, EPOLLIN, on_connection,
+			     &h->listeners[i]) < 0)
+			return -1;
+	return 0;
 }
 
 static void on_reopen(void *arg)
 {
 	struct http_server *h = arg;
 
-	if (loop_add(h->loop, h->listen_fd, EPOLLIN, on_connection, h) < 0)
+	if (http_server_open(h) < 0)
 		close_door(h);
 }
 
@@ -136,11 +149,12 @@ static void refuse_last(struct http_server *h)
 
 static void on_connection(void *arg, uint32_t events)
 {
-	struct http_server *h = arg;
+	struct listener *l = arg;
+	struct http_server *h = l->h;
 
 	(void)events;
 	for (int i = 0; i < ACCEPTS_AT_ONCE; i++) {
-		int fd = accept4(h->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		unsigned before = h->conn_count;
 
 		if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
@@ -150,7 +164,7 @@ static void on_connection(void *arg, uint32_t events)
 			break;
 		if (fd < 0)
 			continue; /* it went away while it waited */
-		if (h->conn_count >= h->conn_cap + REFUSED_MOST) {
+		if (h->conn_count >= h->conn_cap + SHARE_REFUSED) {
 			close(fd);
 			continue;
 		}
@@ -164,29 +178,17 @@ static void on_connection(void *arg, uint32_t events)
 
 /* ---- life ---- */
 
-/* descriptors that are not connections' */
-static uint64_t other_fds(const struct settings *s)
-{
-	return OWN_FDS + RUN_FDS * s->max_concurrent + s->queue + REFUSED_MOST;
-}
-
-uint64_t http_server_descriptors(const struct settings *s)
-{
-	return other_fds(s) + s->max_concurrent + s->queue + SPARE_CONNECTIONS;
-}
-
-/* what is left for connections: were they to take all, a run's pipes could not come in */
+/* fewer than were asked for, where there are not enough descriptors for all */
 static unsigned connection_cap(const struct settings *s)
 {
-	struct rlimit r = {0};
-	uint64_t cap = s->max_connections;
+	const struct share share = share_now(s);
 
-	if (getrlimit(RLIMIT_NOFILE, &r) < 0 || r.rlim_cur >= cap + other_fds(s))
-		return (unsigned)cap;
-	cap = r.rlim_cur > other_fds(s) ? r.rlim_cur - other_fds(s) : 1;
-	log_warn("limit.lower", "max_connections=%llu reason=\"RLIMIT_NOFILE is %llu\"",
-		 (unsigned long long)cap, (unsigned long long)r.rlim_cur);
-	return (unsigned)cap;
+	if (share.connections < s->max_connections)
+		log_warn("limit.lower",
+			 "max_connections=%llu reason=\"RLIMIT_NOFILE is %llu\"",
+			 (unsigned long long)share.connections,
+			 (unsigned long long)share.limit);
+	return (unsigned)share.connections;
 }
 
 static void set_budgets(struct http_server *h)
@@ -195,6 +197,18 @@ static void set_budgets(struct http_server *h)
 
 	h->body_budget = h->unsent_budget = 4 * body > LEAST_BUDGET ? 4 * body
 								    : LEAST_BUDGET;
+}
+
+int http_server_listen(struct http_server *h, int listen_fd, struct err *e)
+{
+	struct listener *l = &h->listeners[h->listener_count];
+
+	assert(h->listener_count < LISTENERS);
+	*l = (struct listener){h, listen_fd};
+	h->listener_count++; /* closed with the others, whatever comes */
+	if (loop_add(h->loop, listen_fd, EPOLLIN, on_connection, l) < 0)
+		return err_errno(e, "watch the listening socket");
+	return 0;
 }
 
 struct http_server *http_server_new(struct loop *l, const struct settings *s,
@@ -209,25 +223,50 @@ struct http_server *http_server_new(struct loop *l, const struct settings *s,
 	h->loop = l;
 	h->settings = s;
 	h->modes = m;
-	h->listen_fd = listen_fd;
 	h->port = http_listen_port(listen_fd);
 	h->auth = (struct auth_rules){s->allowed_hosts, s->allowed_origins};
 	h->conn_cap = connection_cap(s);
 	h->start_ns = loop_now_ns();
+	h->started_sec = (double)time(NULL);
 	h->tick = (struct loop_timer){.fn = on_tick, .arg = h};
 	h->mgr = mem_zero(sizeof(*h->mgr));
 	set_budgets(h);
 	on_execute_observe(h);
 	mg_mgr_init(h->mgr);
 	if (h->mgr->epoll_fd < 0 ||
-	    loop_add(l, h->mgr->epoll_fd, EPOLLIN, on_mongoose, h) < 0 ||
-	    loop_add(l, listen_fd, EPOLLIN, on_connection, h) < 0) {
-		err_errno(e, "watch the listening socket");
+	    loop_add(l, h->mgr->epoll_fd, EPOLLIN, on_mongoose, h) < 0) {
+		err_errno(e, "watch connections");
+		close(listen_fd);
+		http_server_free(h);
+		return NULL;
+	}
+	if (http_server_listen(h, listen_fd, e) < 0) {
 		http_server_free(h);
 		return NULL;
 	}
 	loop_before_wait(l, look, h);
 	return h;
+}
+
+static void stop_listening(struct http_server *h)
+{
+	if (!h->listener_count)
+		return;
+	loop_timer_stop(h->loop, &h->reopen);
+	while (h->listener_count) {
+		const int fd = h->listeners[--h->listener_count].fd;
+
+		loop_remove(h->loop, fd);
+		close(fd);
+	}
+	h->closed_ns = loop_now_ns();
+}
+
+void http_server_share(struct http_server *h)
+{
+	h->shared = true;
+	for (unsigned i = 0; i < h->listener_count; i++)
+		loop_remove(h->loop, h->listeners[i].fd);
 }
 
 void http_server_free(struct http_server *h)
@@ -236,13 +275,13 @@ void http_server_free(struct http_server *h)
 		return;
 	loop_before_wait(h->loop, NULL, NULL);
 	loop_timer_stop(h->loop, &h->tick);
-	loop_timer_stop(h->loop, &h->reopen);
-	loop_remove(h->loop, h->listen_fd);
-	close(h->listen_fd);
+	stop_listening(h);
 	if (h->mgr->epoll_fd >= 0)
 		loop_remove(h->loop, h->mgr->epoll_fd);
 	mg_mgr_free(h->mgr);
+	on_web_done(h);
 	free(h->mgr);
+	clients_free(h->clients);
 	free(h);
 }
 
@@ -263,6 +302,20 @@ void http_server_set_artifacts(struct http_server *h, struct artifacts *a,
 	h->state_note = state_note;
 }
 
+void http_server_set_tokens(struct http_server *h, const struct tokens *t)
+{
+	if (!h->clients)
+		h->clients = clients_new(t);
+	else
+		clients_set(h->clients, t);
+	log_info("tokens.loaded", "tokens=%zu", clients_count(h->clients));
+}
+
+void http_server_set_sessions(struct http_server *h, struct sessions *s)
+{
+	h->sessions = s;
+}
+
 unsigned http_server_port(const struct http_server *h)
 {
 	return h->port;
@@ -271,8 +324,31 @@ unsigned http_server_port(const struct http_server *h)
 void http_server_drain(struct http_server *h)
 {
 	h->draining = true;
+	if (h->shared)
+		stop_listening(h);
+	/* a request may be on its way on those that are kept: they have their time */
+	for (struct mg_connection *c = h->mgr->conns; c; c = c->next) {
+		struct conn *k = c->fn_data;
+
+		if (k->state == CONN_HEAD && !k->head.len)
+			k->since_ns = loop_now_ns();
+	}
 	if (h->conn_count)
 		loop_timer_at(h->loop, &h->tick, loop_now_ns());
+}
+
+bool http_server_close(struct http_server *h)
+{
+	unsigned before;
+
+	for (unsigned i = 0; i < h->listener_count; i++) {
+		do {
+			before = h->conn_count;
+			on_connection(&h->listeners[i], EPOLLIN);
+		} while (h->conn_count > before);
+	}
+	stop_listening(h);
+	return h->conn_count == 0 || loop_now_ns() > h->closed_ns + CLOSE_MS * MS_NS;
 }
 
 bool http_server_idle(const struct http_server *h)

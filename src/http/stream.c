@@ -15,6 +15,30 @@
 #include "http/conn.h"
 #include "http/routes.h"
 
+bool stream_next_type(struct span *accept, struct span *out_type)
+{
+	const char *params;
+
+	if (!span_next(accept, out_type))
+		return false;
+	params = memchr(out_type->p, ';', out_type->len);
+	if (params)
+		out_type->len = (size_t)(params - out_type->p);
+	while (out_type->len && out_type->p[out_type->len - 1] == ' ')
+		out_type->len--;
+	return true;
+}
+
+bool stream_accepts_events(struct span accept)
+{
+	struct span type;
+
+	while (stream_next_type(&accept, &type))
+		if (span_is(type, "text/event-stream"))
+			return true;
+	return false;
+}
+
 enum stream_kind stream_wanted(struct span accept)
 {
 	static const struct {
@@ -27,17 +51,10 @@ enum stream_kind stream_wanted(struct span accept)
 	};
 	struct span item;
 
-	while (span_next(&accept, &item)) {
-		const char *params = memchr(item.p, ';', item.len);
-
-		if (params)
-			item.len = (size_t)(params - item.p);
-		while (item.len && item.p[item.len - 1] == ' ')
-			item.len--;
+	while (stream_next_type(&accept, &item))
 		for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
 			if (span_is(item, types[i].type))
 				return types[i].kind;
-	}
 	return STREAM_NONE;
 }
 

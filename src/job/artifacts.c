@@ -269,7 +269,7 @@ void artifacts_store(struct artifacts *a, const struct artifact *what)
 	else if (write_whole(a, name, &doc) < 0)
 		why = "write";
 	if (why)
-		log_warn("artifact.lost", "job=%s step=\"%s\" bytes=%zu errno=%d",
+		log_warn("artifact.lost", "request=%s step=\"%s\" bytes=%zu errno=%d",
 			 what->request_id, why, doc.len, errno);
 	else
 		remember(a, name, doc.len);

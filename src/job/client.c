@@ -10,6 +10,7 @@
 #include "wire/message.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -26,7 +27,8 @@ static struct job *first_unfinished(const struct jobs *j)
 {
 	struct job *job = j->first;
 
-	while (job && (job->state == JOB_QUEUED || job->state == JOB_DRAINING))
+	while (job && (job->state == JOB_QUEUED || job->state == JOB_GUARDED ||
+		       job->state == JOB_INSTALLING || job->state == JOB_DRAINING))
 		job = job->next;
 	return job;
 }
@@ -41,6 +43,7 @@ static void lose_launcher(struct jobs *j)
 			 "the launcher died while the program was in its care");
 	while ((job = first_unfinished(j)))
 		job_fail(job, &e);
+	session_brokers_end(j); /* its sessions are gone with it */
 }
 
 static void want_write(struct jobs *j, bool wanted)
@@ -59,18 +62,44 @@ static bool for_later(int error)
 	       error == ENOTCONN;
 }
 
+static bool may_install(const struct job *job)
+{
+	return job->plan.has_layer && !job->installs;
+}
+
+/* where the socket that its broker accepts from is sent; -1 and *e */
+static int egress_fd(struct job *job, struct err *e)
+{
+	if (job->plan.session)
+		return session_broker_fd(job, e);
+	return network_open(job, e) < 0 ? -1 : job->egress.run_fd;
+}
+
 int client_run(struct job *job, struct err *e)
 {
-	struct message m = {.type = MSG_RUN, .fds = 1, .run = job->run};
+	/* numbers rise in the order of sending, of one that is sent twice too */
+	struct message m = {.type = MSG_RUN, .fds = 1, .run = job->jobs->last_run + 1};
+	int fds[2] = {job->input_fd, -1};
 
+	if (install_waits(job))
+		return network_open(job, e) < 0 ? -1 : 1;
 	m.plan = job->plan;
-	if (message_send(job->jobs->launcher_fd, &m, &job->input_fd) < 0) {
+	if (m.plan.network == NETWORK_BROKER) {
+		fds[1] = egress_fd(job, e);
+		if (fds[1] < 0)
+			return -1;
+		m.fds = 2;
+	}
+	if (message_send(job->jobs->launcher_fd, &m, fds) < 0) {
 		if (!for_later(errno))
 			return err_errno(e, "send a run to the launcher");
 		want_write(job->jobs, errno == EAGAIN);
 		return 1;
 	}
-	close(take_fd(&job->input_fd));
+	job->run = ++job->jobs->last_run;
+	if (!may_install(job)) /* else it may have to be sent again */
+		close(take_fd(&job->input_fd));
+	network_sent(job);
 	job->result.level = job->jobs->report.level; /* what it is born with */
 	job_move(job, JOB_STARTING);
 	return 0;
@@ -87,7 +116,7 @@ void client_kill(struct job *job)
 	else if (errno == EAGAIN)
 		want_write(job->jobs, true);
 	else if (!for_later(errno))
-		log_error("job.kill", "job=%s errno=%d", job->request.request_id, errno);
+		log_error("job.kill", LOG_IDS " errno=%d", JOB_IDS(job), errno);
 }
 
 static void note_loss(struct jobs *j, const struct report *r)
@@ -95,6 +124,7 @@ static void note_loss(struct jobs *j, const struct report *r)
 	struct loss *l = &j->loss;
 	const bool gone = l->began_ns && !l->ended_ns;
 
+	j->counts.losses += r->lost && !gone;
 	if (r->lost && !gone)
 		*l = (struct loss){.layer = r->lost - 1, .began_ns = loop_now_ns()};
 	else if (r->lost)
@@ -114,6 +144,7 @@ static void on_report(struct jobs *j, const struct report *r)
 	note_loss(j, r);
 	j->report = *r;
 	j->have_report = j->report_fresh = true;
+	network_possible(j);
 	log_info("launcher.report", "isolation=%s slots=%u", report_level_name(r->level),
 		 r->slots);
 	if (queue_open(j))
@@ -121,18 +152,100 @@ static void on_report(struct jobs *j, const struct report *r)
 	log_error("launcher.report", "isolation=%s minimum=%s summary=\"%s\"",
 		  report_level_name(r->level),
 		  report_level_name((uint32_t)j->settings->min_isolation), r->summary);
-	(void)queue_refuse_lost(r->lost, &e);
+	(void)queue_refuse_lost(j, r->lost, &e);
 	queue_fail_queued(j, &e);
+}
+
+#define NO_MAPPING                                                               \
+	"this kernel, or the file system of the images, cannot show an image's " \
+	"files as root's (idmapped mounts)"
+
+#define NO_SHELL "the session has no shell that can be started, /bin/bash or /bin/sh"
+
+/* what a client can do something about; step NULL: any, num 0: any */
+static const struct session_answer {
+	const char *step;
+	int num;
+	enum err_kind kind;
+	int status;
+	const char *code;
+	const char *text;
+} session_answers[] = {
+	{"session_unavailable", 0, ERR_OURS, 501, "sessions_unavailable",
+	 "the directory of sessions cannot be used; the log of the server says why"},
+	{"session_cgroup", 0, ERR_THEIRS, 400, "root_not_available",
+	 "this server has no cgroup, which a session with the user root needs"},
+	{"session_ranges", 0, ERR_THEIRS, 400, "root_not_available",
+	 "this server has one uid for all, and a session with the user root needs a "
+	 "range of them"},
+	{"session_pivot", 0, ERR_THEIRS, 400, "root_not_available",
+	 "this server cannot give a session a root of its own by pivot_root, which one "
+	 "with the user root needs"},
+	{"session_mapping", 0, ERR_THEIRS, 400, "root_not_available", NO_MAPPING},
+	{"session_ids", 0, ERR_THEIRS, 400, "root_not_available", NO_MAPPING},
+	{"cwd", 0, ERR_THEIRS, 400, "bad_workdir",
+	 "workdir is not a directory that can be entered"},
+	{"exec", ENOENT, ERR_THEIRS, 409, "no_shell", NO_SHELL},
+	{"exec", EACCES, ERR_THEIRS, 409, "no_shell", NO_SHELL},
+	{"session_busy", 0, ERR_THEIRS, 409, "session_busy",
+	 "a command is running in the session; \"force\":true ends it"},
+	{"session_restore", ENOENT, ERR_THEIRS, 404, "no_such_checkpoint",
+	 "the session has no such checkpoint"},
+	{"session_end", 0, ERR_THEIRS, 409, "session_busy",
+	 "the session was ending; try again"},
+	{"session_never", 0, ERR_THEIRS, 501, "sessions_unavailable",
+	 "RLIMIT_NOFILE (ulimit -n) of this server is too low for a session"},
+	{"session_room", 0, ERR_BUSY, 429, "at_capacity",
+	 "too many sessions or commands in them at once, as RLIMIT_NOFILE allows"},
+	{NULL, EBUSY, ERR_BUSY, 429, "at_capacity",
+	 "too many sessions or commands in them at once"},
+	{NULL, EUSERS, ERR_BUSY, 429, "at_capacity",
+	 "all uids, or ranges of them, that this server has for sessions are taken; "
+	 "close some"},
+	{"session_disk", 0, ERR_OURS, 507, "disk_full",
+	 "this session has more on disk than it may have, and went on to grow; close it"},
+	{NULL, ENOSPC, ERR_OURS, 507, "disk_full",
+	 "the state directory of this server is full"},
+	{NULL, EDQUOT, ERR_OURS, 507, "disk_full",
+	 "the state directory of this server is full"},
+};
+
+/* false: it is as with every run */
+static bool session_failure(const struct failure *f, struct err *e)
+{
+	const int num = f->busy ? EBUSY : f->num;
+	const struct session_answer *a = session_answers,
+				    *end = a + sizeof(session_answers) /
+						       sizeof(session_answers[0]);
+
+	while (a < end &&
+	       ((a->step && strcmp(a->step, f->step) != 0) || (a->num && a->num != num)))
+		a++;
+	if (f->lost_layer || a == end)
+		return false;
+	if (a->kind == ERR_BUSY)
+		(void)err_busy(e, "%s", a->text);
+	else if (a->kind == ERR_THEIRS)
+		(void)err_client(e, a->status, a->code, "%s", a->text);
+	else
+		(void)err_server(e, a->status, a->code, "%s", a->text);
+	return true;
 }
 
 static void on_failure(struct job *job, const struct failure *f)
 {
 	struct err e;
 
-	if (f->busy)
+	if (f->no_layer && may_install(job) && job->state == JOB_STARTING) {
+		install_begin(job);
+		return;
+	}
+	if (job->plan.session && session_failure(f, &e))
+		;
+	else if (f->busy)
 		(void)queue_refuse_busy(job->jobs, &e);
 	else if (f->lost_layer)
-		(void)queue_refuse_lost(f->lost_layer, &e);
+		(void)queue_refuse_lost(job->jobs, f->lost_layer, &e);
 	else
 		(void)err_server(&e, 500, "sandbox_setup_failed",
 				 "sandbox step \"%s\" failed", f->step);
@@ -144,10 +257,18 @@ static void on_outcome(struct job *job, const struct outcome *o, int files_fd)
 {
 	job->result.outcome = *o;
 	if (o->files == OUTCOME_FILES && files_open(&job->files, files_fd) < 0) {
-		log_error("job.files", "job=%s errno=%d", job->request.request_id, errno);
+		log_error("job.files", LOG_IDS " errno=%d", JOB_IDS(job), errno);
 		job->result.outcome.files = OUTCOME_FILES_LOST;
 	}
 	job_drain(job);
+}
+
+static void fail_cut(struct job *job)
+{
+	struct err e;
+
+	(void)queue_refuse_descriptors(&e);
+	job_fail(job, &e);
 }
 
 /* false: it does not fit the state of the run it is about */
@@ -160,21 +281,31 @@ static bool on_news(struct job *job, const struct message *m, int fds[MESSAGE_FD
 		return false;
 	switch (m->type) {
 	case MSG_STREAMS:
-		if (!starting || job->have_streams)
+		if (!starting || job->have_streams || job->cut)
 			return false;
+		if (fds[0] < 0) { /* nobody hears it: answered when it has ended */
+			job->cut = job->kill_wanted = true;
+			client_kill(job);
+			return true;
+		}
 		streams_take(job, fds);
 		return true;
 	case MSG_STARTED:
 		if (!starting)
 			return false;
 		job_move(job, JOB_RUNNING);
+		if (job->input_fd >= 0)
+			close(take_fd(&job->input_fd));
 		if (o->on_started && job->live && !job->forgotten)
 			o->on_started(o->arg, job->who);
 		return true;
 	case MSG_VIOLATION:
 		return result_add_violation(&job->result, &m->violation) == 0;
 	case MSG_DONE:
-		on_outcome(job, &m->outcome, fds[0]);
+		if (job->cut)
+			fail_cut(job);
+		else
+			on_outcome(job, &m->outcome, fds[0]);
 		return true;
 	case MSG_FAILED:
 		on_failure(job, &m->failure);
@@ -199,8 +330,16 @@ static void on_message(struct jobs *j, const struct message *m, int fds[MESSAGE_
 			j->on_report(j->on_report_arg, &j->report);
 		return;
 	}
+	if (m->type == MSG_LAYERS) {
+		j->layers = m->layers;
+		return;
+	}
 	if (m->type == MSG_WARM) {
 		j->warm = m->warm;
+		return;
+	}
+	if (m->type == MSG_SESSION) {
+		session_broker_idle(j, m->session_key);
 		return;
 	}
 	job = job_by_run(j, m->run);
@@ -224,6 +363,13 @@ static void on_launcher(void *arg, uint32_t events)
 	for (int i = 0; i < WAKE_MESSAGES && rc == 1 && j->launcher_fd == launcher_fd;
 	     i++) {
 		rc = message_receive(launcher_fd, &m, fds);
+		/* whose descriptors are gone concerns one run; but who does not know what
+		 * a report says does not go on */
+		if (rc < 0 && errno == EMFILE && m.type != MSG_REPORT) {
+			log_error("launcher.cut", "type=%u run=%llu", m.type,
+				  (unsigned long long)m.run);
+			rc = 1;
+		}
 		if (rc != 1)
 			break;
 		on_message(j, &m, fds);
@@ -263,6 +409,7 @@ void client_detach(struct jobs *j)
 
 void jobs_new_launcher(struct jobs *j, int launcher_fd)
 {
+	j->counts.launchers++;
 	if (j->launcher_fd >= 0 || j->first)
 		lose_launcher(j);
 	client_attach(j, launcher_fd);

@@ -7,8 +7,13 @@
  *	prepare.c  settings + mode + request to a plan and an input memfd
  *	client.c   the server's end of the launcher's socket
  *	streams.c  the pipes: stdin written, stdout and stderr read as they come
+ *	install.c  packages, before the run that needs them
+ *	imports.c  the import guard, before a run of python
  *	capture.c  what is kept of a stream: cut at the cap
  *	result.c   verdict, exit code, message, files
+ *	network.c  the broker of a run that has network
+ *	session_broker.c  that of a session, which outlives its runs
+ *	share.c    how the server's descriptors are shared out
  *
  * A job knows who asked by a number (a connection id), never by pointer: connections die
  * first.
@@ -22,6 +27,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "egress/egress.h"
 #include "wire/input.h"
 #include "wire/plan.h"
 #include "wire/report.h"
@@ -29,6 +35,7 @@
 struct loop;
 struct mode;
 struct modes;
+struct rules;
 struct settings;
 
 struct run_file {
@@ -45,13 +52,35 @@ struct run_request {
 	struct buf stdin_text;
 	struct run_file *files;
 	size_t file_count;
-	char **args;          /* NULL-terminated */
-	char **env;           /* "NAME=value", NULL-terminated */
-	struct limits limits; /* clamped by api/request.c through job_limits() */
-	bool pass_through;    /* live output as it comes, uncut and not kept */
+	char **args;           /* NULL-terminated */
+	char **env;            /* "NAME=value", NULL-terminated */
+	char **requirements;   /* sorted, in one form, NULL-terminated; NULL: none */
+	struct limits limits;  /* clamped by api/request.c through job_limits() */
+	bool ahead;            /* begin with the modules that a waiting one has */
+	struct rules *network; /* what it may reach by a broker; NULL: it has none */
+	bool pod;              /* but the network of the server itself */
+	struct {
+		enum plan_session how; /* SESSION_NOT: a run of its own */
+		char *name;            /* for the log; only of one with network */
+		bool image;            /* its files are not this host's */
+		uint8_t key[SESSION_KEY];
+		char *cwd; /* NULL: /work */
+		struct plan_open open;
+		uint8_t other_key[SESSION_KEY];
+		uint32_t count;
+		bool force;
+	} session;
+	bool bare;         /* how it ended is not a line of its stderr */
+	bool pass_through; /* live output as it comes, uncut and not kept */
 	char request_id[65];
 	char traceparent[64]; /* "" when there is none */
+	char token[65];       /* the name of the client's; "": none was needed */
 };
+/* the ids in every line of the log that is about a request */
+#define LOG_IDS "request=%s trace?=%s"
+#define TRACE_ID 33
+/* of a traceparent; "" of none */
+const char *trace_id(const char *traceparent, char out[TRACE_ID]);
 void request_done(struct run_request *r);
 
 /* one stream's bytes, cut at the cap while they are read */
@@ -72,6 +101,8 @@ struct produced_file {
 	size_t len;
 };
 
+#define RESULT_MESSAGE 576
+
 /* complete when the observer sees it; freed afterwards */
 struct result {
 	const struct mode *mode;
@@ -79,7 +110,7 @@ struct result {
 	struct limits limits; /* in force */
 	/* as clients see it: -1 timeout, 128+N signal, 137 out of memory */
 	int exit_code;
-	char message[128]; /* "" when the program ended by itself with an exit code */
+	char message[RESULT_MESSAGE]; /* "" when the program ended by itself */
 	struct capture out;
 	struct capture err; /* message already appended as its last line */
 	struct produced_file *files;
@@ -90,7 +121,15 @@ struct result {
 	 * says whether that is all, or nobody knows */
 	struct violation *violations;
 	size_t violation_count;
-	uint32_t level; /* enum isolation_level */
+	const char *image; /* that it was run in a container of; NULL: none */
+	char *blocked;     /* modules that it may not import, "os,socket"; NULL: none */
+	uint32_t level;    /* enum isolation_level */
+	bool has_network;
+	struct egress_count network; /* what it did with it */
+	/* of a run that wants packages */
+	uint64_t install_ms;        /* that it waited for them */
+	const char *install_reason; /* why they could not be installed; else NULL */
+	int install_exit;           /* the installer's exit code then; -1: it never ran */
 	/* what was asked for, for stored runs: code, env and the ids; the rest is gone */
 	const struct run_request *request;
 };
@@ -114,6 +153,14 @@ struct job_observer {
 
 struct jobs;
 
+/* the brokers' mother; taken over, also when another one was there. Without her, runs
+ * with network fail with 500 network_lost */
+void jobs_set_broker(struct jobs *j, int mother_fd);
+/* a session's: it is closed; fine where there is none */
+void jobs_close_network(struct jobs *j, const uint8_t key[SESSION_KEY]);
+/* false: nothing has been done yet in that session that could reach anything */
+bool jobs_network(const struct jobs *j, const uint8_t key[SESSION_KEY],
+		  struct egress_count *out);
 /* launcher_fd is taken over. The settings, modes and loop outlive the jobs */
 struct jobs *jobs_new(struct loop *l, const struct settings *s, const struct modes *m,
 		      const struct job_observer *o, int launcher_fd);
@@ -140,6 +187,13 @@ void job_limits(const struct settings *s, const struct mode *m,
 void jobs_on_report(struct jobs *j, void (*fn)(void *arg, const struct report *r),
 		    void *arg);
 unsigned jobs_running(const struct jobs *j); /* running and starting, not queued */
+unsigned jobs_queued(const struct jobs *j);  /* they wait for a place or for packages */
+/* since the start, see job/counts.h */
+struct audit;
+void jobs_set_audit(struct jobs *j, struct audit *a); /* outlives the jobs; or NULL */
+const struct audit *jobs_audit(const struct jobs *j);
+struct job_counts;
+const struct job_counts *jobs_counts(const struct jobs *j);
 /* The last time that an isolation layer was gone; began_ns 0: never so far */
 struct loss {
 	uint32_t layer; /* enum layer_id */
@@ -149,10 +203,13 @@ struct loss {
 const struct loss *jobs_loss(const struct jobs *j);
 /* sandboxes that wait, as the launcher told last */
 const struct warm_state *jobs_warm(const struct jobs *j);
+/* layers of packages, as the launcher told last */
+const struct layers_state *jobs_layers(const struct jobs *j);
 /* NULL before the launcher's first; the last one known while a launcher is replaced */
 const struct report *jobs_report(const struct jobs *j);
 /* a launcher and its report, isolation at or above the minimum, not draining */
 bool jobs_ready(const struct jobs *j);
+int jobs_may_run(const struct jobs *j, struct err *e); /* 0, or 503 and why not */
 void jobs_drain(struct jobs *j); /* no new ones; queued ones fail with 503 draining */
 bool jobs_idle(const struct jobs *j); /* nothing runs and nothing is queued */
 void jobs_kill_all(struct jobs *j);   /* drains; running ones are killed and answered */

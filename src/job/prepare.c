@@ -20,6 +20,8 @@
 #include "wire/input.h"
 
 #define PIPE_BYTES 65536 /* that fit into a new pipe */
+#define INSTALL_BYTES \
+	(256u << 10) /* of a list of requirements, as many as there may be */
 
 static void free_words(char **words)
 {
@@ -48,6 +50,10 @@ void request_done(struct run_request *r)
 	free_files(r);
 	free_words(r->args);
 	free_words(r->env);
+	free(r->network);
+	free_words(r->requirements);
+	free(r->session.cwd);
+	free(r->session.name);
 	memset(r, 0, sizeof(*r));
 }
 
@@ -79,7 +85,7 @@ void job_limits(const struct settings *s, const struct mode *m,
 	l.pids = clamp(wanted->pids, pids, pids);
 	l.disk_mb = clamp(wanted->disk_mb, disk_mb, disk_mb);
 	/* the tmpfs is memory: a full disk must not look like a lack of memory */
-	if (l.disk_mb > l.memory_mb / 2)
+	if (l.disk_mb > l.memory_mb / 2 && !m->on_disk)
 		l.disk_mb = l.memory_mb / 2;
 	l.output_kb = clamp(wanted->output_kb, s->max_output_kb, s->output_ceiling_kb);
 	*out = l;
@@ -117,6 +123,34 @@ static int add_traceparent(struct buf *b, const char *traceparent)
 	return add_record(b, INPUT_ENV, "", text, strlen(text));
 }
 
+static bool is_set(char *const *env, const char *word)
+{
+	const size_t len = strcspn(word, "=") + 1;
+
+	while (env && *env && strncmp(*env, word, len) != 0)
+		env++;
+	return env && *env;
+}
+
+static bool has_network(const struct run_request *r)
+{
+	return r->network || r->pod;
+}
+
+/* a request's own come first, and stay what they are */
+static int add_network(struct buf *b, const struct settings *s,
+		       const struct run_request *r, const char *proxy)
+{
+	char text[NETWORK_WORD];
+
+	for (size_t i = 0; has_network(r) && network_word(s, proxy, i, text); i++)
+		if (text[0] && !is_set(r->env, text) &&
+		    !(r->session.image && network_word_of_host(i)) &&
+		    add_record(b, INPUT_ENV, "", text, strlen(text)) < 0)
+			return -1;
+	return 0;
+}
+
 static size_t words_size(char *const *words)
 {
 	size_t n = 0;
@@ -131,21 +165,36 @@ static size_t whole_size(const struct run_request *r)
 	/* the code, a TRACEPARENT, the end */
 	size_t n = input_size(0, r->code.len) + input_size(0, 128) + input_size(0, 0);
 
+	n += input_size(0, r->stdin_text.len);
+
+	if (r->session.cwd)
+		n += input_size(0, strlen(r->session.cwd));
+	if (has_network(r))
+		n += NETWORK_WORDS * input_size(0, NETWORK_WORD);
+
 	for (size_t i = 0; i < r->file_count; i++)
 		n += input_size(strlen(r->files[i].name), r->files[i].data.len);
 	return n + words_size(r->args) + words_size(r->env);
 }
 
-static int fill(struct buf *b, const struct run_request *r)
+static int fill(struct buf *b, const struct settings *s, const struct run_request *r)
 {
-	if (add_record(b, INPUT_SCRIPT, "", r->code.bytes, r->code.len) < 0)
+	if (r->session.how == SESSION_NOT &&
+	    add_record(b, INPUT_SCRIPT, "", r->code.bytes, r->code.len) < 0)
+		return -1;
+	if (s->docker && r->stdin_text.len &&
+	    add_record(b, INPUT_STDIN, "", r->stdin_text.bytes, r->stdin_text.len) < 0)
+		return -1;
+	if (r->session.cwd &&
+	    add_record(b, INPUT_CWD, "", r->session.cwd, strlen(r->session.cwd)) < 0)
 		return -1;
 	for (size_t i = 0; i < r->file_count; i++)
 		if (add_record(b, INPUT_FILE, r->files[i].name, r->files[i].data.bytes,
 			       r->files[i].data.len) < 0)
 			return -1;
 	if (add_words(b, INPUT_ARG, r->args) < 0 || add_words(b, INPUT_ENV, r->env) < 0 ||
-	    add_traceparent(b, r->traceparent) < 0)
+	    add_traceparent(b, r->traceparent) < 0 ||
+	    add_network(b, s, r, r->pod ? "" : NULL) < 0)
 		return -1;
 	return add_record(b, INPUT_END, "", NULL, 0);
 }
@@ -178,22 +227,110 @@ static bool names_encoding(const char *code, size_t len)
 	return false;
 }
 
+/* Variables that an interpreter or its C library looks at when it starts; a '*' stands
+ * for any end. */
+static const char *const read_at_start[] = {
+	"PYTHON*", "NODE_*",     "UV_*", "OPENSSL_*", "SSL_*", "LD_*",
+	"GLIBC_*", "MALLOC_*",   "LANG", "LANGUAGE",  "LC_*",  "LOCPATH",
+	"NLSPATH", "GCONV_PATH", "TZ",   "TZDIR",
+};
+
+static bool is_read_at_start(const char *variable)
+{
+	const size_t len = strcspn(variable, "=");
+
+	for (size_t i = 0; i < sizeof(read_at_start) / sizeof(*read_at_start); i++) {
+		const char *name = read_at_start[i];
+		const size_t known = strcspn(name, "*");
+
+		if (strncmp(name, variable, known) == 0 && (name[known] || known == len))
+			return true;
+	}
+	return false;
+}
+
 /* what an interpreter looks at when it starts cannot be given to one that has started */
-static bool must_start_cold(const struct run_request *r)
+static enum plan_cold cold_of(const struct settings *s, const struct run_request *r)
 {
 	const enum mode_id id = r->mode->id;
+	/* python has a word for where its packages are */
+	const bool words = (r->args && r->args[0]) || (r->env && r->env[0]) ||
+			   r->traceparent[0] || (r->requirements && id == MODE_PYTHON);
 
 	if (id != MODE_PYTHON && id != MODE_NODE)
-		return false;
-	if ((r->args && r->args[0]) || (r->env && r->env[0]) || r->traceparent[0])
-		return true;
+		return 0;
+	/* it may have other versions of the modules that are imported already */
+	if (r->requirements && s->preload && id == MODE_PYTHON)
+		return COLD_ALWAYS;
+	for (char *const *w = r->env; w && *w; w++) /* a module may have looked too */
+		if ((s->preload && id == MODE_PYTHON) || is_read_at_start(*w))
+			return COLD_ALWAYS;
 	/* it would be read, and understood, before the end of it starts the clock */
 	if (r->code.len > PIPE_BYTES)
-		return true;
+		return COLD_ALWAYS;
 	for (size_t i = 0; id == MODE_NODE && i < r->file_count; i++)
 		if (strcmp(r->files[i].name, "package.json") == 0)
-			return true;
-	return id == MODE_PYTHON && names_encoding(r->code.bytes, r->code.len);
+			return COLD_ALWAYS;
+	if (id == MODE_PYTHON && names_encoding(r->code.bytes, r->code.len))
+		return COLD_ALWAYS;
+	return words ? COLD_UNLESS_WORDS : 0;
+}
+
+/* what an installer is given: the list as its arguments, and as a file for people; npm
+ * takes the directory with a package.json for its own */
+static int fill_install(struct buf *b, const struct job *install,
+			const struct run_request *wanted)
+{
+	const struct run_request *r = &install->request;
+	static const char project[] = "{\"private\":true}\n";
+	char proxy[EGRESS_SECRET + 64];
+	struct buf list;
+	int rc = 0;
+
+	snprintf(proxy, sizeof(proxy), "http://install:%s@127.0.0.1:%u", install->secret,
+		 install->egress.port);
+	buf_init(&list, INSTALL_BYTES);
+	for (char *const *w = wanted->requirements; rc == 0 && *w; w++)
+		rc = buf_printf(&list, "%s\n", *w);
+	if (rc == 0)
+		rc = add_record(b, INPUT_FILE, "requirements.txt", list.bytes, list.len);
+	if (rc == 0 && wanted->mode->id == MODE_NODE)
+		rc = add_record(b, INPUT_FILE, "package.json", project, strlen(project));
+	if (rc == 0 && wanted->mode->npmrc)
+		rc = add_record(b, INPUT_FILE, ".npmrc", wanted->mode->npmrc,
+				strlen(wanted->mode->npmrc));
+	buf_done(&list);
+	if (rc < 0 || add_words(b, INPUT_ARG, wanted->requirements) < 0 ||
+	    add_words(b, INPUT_ENV, r->env) < 0 ||
+	    add_network(b, install->jobs->settings, r,
+			install->secret[0] ? proxy : NULL) < 0)
+		return -1;
+	return add_record(b, INPUT_END, "", NULL, 0);
+}
+
+int prepare_install(struct job *install, const struct run_request *wanted, struct err *e)
+{
+	struct buf input;
+
+	buf_init(&input, 4 * INSTALL_BYTES);
+	if (fill_install(&input, install, wanted) < 0) {
+		buf_done(&input);
+		return err_errno(e, "pack the input of an install");
+	}
+	install->plan = (struct plan){.row = install->request.row,
+				      .limits = install->request.limits,
+				      .input_bytes = input.len,
+				      .has_layer = 1,
+				      .cold = COLD_ALWAYS};
+	install_key(wanted, install->plan.layer);
+	if (install->request.network) {
+		install->plan.network = install->hears ? NETWORK_HOST_PORT
+						       : NETWORK_BROKER;
+		install->plan.port = install->egress.port;
+	}
+	install->input_fd = fs_sealed("input", input.bytes, input.len);
+	buf_done(&input);
+	return install->input_fd < 0 ? err_errno(e, "seal the input of an install") : 0;
 }
 
 int prepare_job(struct job *job, struct err *e)
@@ -202,13 +339,28 @@ int prepare_job(struct job *job, struct err *e)
 	struct buf input;
 
 	buf_init(&input, whole_size(r));
-	if (buf_reserve(&input, input.cap_bytes) < 0 || fill(&input, r) < 0) {
+	if (buf_reserve(&input, input.cap_bytes) < 0 ||
+	    fill(&input, job->jobs->settings, r) < 0) {
 		buf_done(&input);
 		return err_errno(e, "pack the input of a run");
 	}
 	job->plan = (struct plan){.row = r->row, .limits = r->limits};
 	job->plan.input_bytes = input.len;
-	job->plan.cold = must_start_cold(r);
+	job->plan.network = r->pod       ? NETWORK_POD
+			    : r->network ? NETWORK_BROKER
+					 : NETWORK_NONE;
+	job->plan.cold = r->ahead ? COLD_ALWAYS : cold_of(job->jobs->settings, r);
+	job->plan.ahead = r->ahead;
+	job->plan.session = r->session.how;
+	memcpy(job->plan.session_key, r->session.key, SESSION_KEY);
+	job->plan.open = r->session.open;
+	memcpy(job->plan.other_key, r->session.other_key, SESSION_KEY);
+	job->plan.count = r->session.count;
+	job->plan.force = r->session.force;
+	if (r->requirements) {
+		job->plan.has_layer = 1;
+		install_key(r, job->plan.layer);
+	}
 	job->input_fd = fs_sealed("input", input.bytes, input.len);
 	buf_done(&input);
 	if (job->input_fd < 0)
@@ -216,5 +368,7 @@ int prepare_job(struct job *job, struct err *e)
 	free_files(r);
 	free_words(r->args);
 	r->args = NULL;
+	if (job->jobs->settings->docker)
+		buf_done(&r->stdin_text); /* it is in there too */
 	return 0;
 }

@@ -31,6 +31,8 @@ static const char *const names[] = {
 	[VERDICT_OUT_OF_MEMORY] = "out_of_memory",
 	[VERDICT_SIGNAL] = "signal",
 	[VERDICT_DISK_FULL] = "disk_full",
+	[VERDICT_INSTALL_FAILED] = "install_failed",
+	[VERDICT_BLOCKED_IMPORT] = "blocked_import",
 };
 static_assert(sizeof(names) / sizeof(names[0]) == VERDICT_COUNT,
 	      "a verdict lacks its name");
@@ -109,6 +111,8 @@ static bool judge(struct result *r)
 		return r->outcome.signal != 0;
 	case VERDICT_OK:
 	case VERDICT_NONZERO_EXIT:
+	case VERDICT_INSTALL_FAILED: /* such a result is complete already */
+	case VERDICT_BLOCKED_IMPORT:
 	case VERDICT_COUNT:
 		break;
 	}
@@ -176,7 +180,7 @@ int result_add_violation(struct result *r, const struct violation *v)
 
 void result_complete(struct job *job)
 {
-	if (judge(&job->result))
+	if (judge(&job->result) && !job->request.bare)
 		capture_last_line(&job->result.err, job->result.message);
 	if (job->result.outcome.files == OUTCOME_NO_FILES)
 		return;
@@ -186,8 +190,8 @@ void result_complete(struct job *job)
 	if (job->result.outcome.files == OUTCOME_FILES_LOST) {
 		add_lost(job);
 	} else if (!plausible(job) || read_files(job) < 0) {
-		log_error("job.files", "job=%s bytes=%zu files=%zu reason=\"%s\"",
-			  job->request.request_id, job->files.len, job->result.file_count,
+		log_error("job.files", LOG_IDS " bytes=%zu files=%zu reason=\"%s\"",
+			  JOB_IDS(job), job->files.len, job->result.file_count,
 			  "not what a collector writes");
 		add_lost(job);
 	}
@@ -202,6 +206,7 @@ void result_done(struct result *r)
 		free(r->skipped[i].reason);
 	}
 	free(r->violations);
+	free(r->blocked);
 	free(r->files);
 	free(r->skipped);
 	capture_done(&r->out);

@@ -132,7 +132,7 @@ static void feed_stdin(struct job *job)
 	if (job->stdin_watched)
 		return;
 	if (loop_add(job->jobs->loop, job->stdin_fd, EPOLLOUT, on_stdin_ready, job) < 0) {
-		log_error("job.stdin", "job=%s errno=%d", job->request.request_id, errno);
+		log_error("job.stdin", LOG_IDS " errno=%d", JOB_IDS(job), errno);
 		streams_close_stdin(job);
 		return;
 	}
@@ -146,8 +146,8 @@ void streams_take(struct job *job, int fds[3])
 
 		/* ours alone: the program's end has flags of its own */
 		if (flags < 0 || fcntl(fds[i], F_SETFL, flags | O_NONBLOCK) < 0)
-			log_error("job.streams", "job=%s errno=%d",
-				  job->request.request_id, errno);
+			log_error("job.streams", LOG_IDS " errno=%d", JOB_IDS(job),
+				  errno);
 	}
 	job->have_streams = true;
 	job->stdin_fd = take_fd(&fds[0]);
@@ -175,8 +175,8 @@ void streams_watch(struct job *job)
 		} else if (loop_add(job->jobs->loop, p->fd, EPOLLIN, on_output_ready, p) <
 			   0) {
 			/* its bytes are then read when the run has ended */
-			log_error("job.streams", "job=%s errno=%d",
-				  job->request.request_id, errno);
+			log_error("job.streams", LOG_IDS " errno=%d", JOB_IDS(job),
+				  errno);
 			continue;
 		}
 		p->watched = wanted;

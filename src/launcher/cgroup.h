@@ -162,6 +162,12 @@ void cgroup_unthrottle(struct cgroup_slot *slot);
 void cgroup_kill(const struct cgroup_slot *slot, pid_t worker);
 bool cgroup_empty(const struct cgroup_slot *slot, pid_t worker); /* NONE: true */
 
+/* a base whose slots are below this one; -1 with errno when its names are too long */
+int cgroup_below(const struct cgroup_slot *slot, struct cgroup_base *out);
+/* for all of them together, after cgroup_run_begin with the same limits */
+int cgroup_limit_all(struct cgroup_slot *slot, const struct cgroup_limits *limits,
+		     struct err *e);
+
 /* since begin; unknown: CGROUP_UNKNOWN64 */
 uint64_t cgroup_cpu_us(const struct cgroup_slot *slot);
 /* periods in which the quota stopped the run, since begin */

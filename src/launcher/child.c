@@ -11,6 +11,7 @@
 #include "launcher/child.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -23,52 +24,71 @@
 #define SHARED LEVEL_PROCESS, LEVEL_LANDLOCK /* the host's namespaces */
 #define LOCKED LEVEL_LANDLOCK, LEVEL_FULL
 
+/* and to whom: a run, process 1 of a session, which makes its namespaces and runs
+ * nothing, or a command in a session, which finds them made */
+enum { RUN = 1, HOLDER = 2, COMMAND = 4 };
+#define ALL (RUN | HOLDER | COMMAND)
+#define MAKERS (RUN | HOLDER)
+#define PROGRAMS (RUN | COMMAND)
+
 /* The order is the design: a row may take away what the rows above it needed. */
 static const struct {
 	int (*run)(struct child *c);
 	const char *name;
 	int from, to; /* enum isolation_level */
+	unsigned who;
 } steps[] = {
 	/* process 1, or where pids are shared: the run's init */
-	{child_id_maps, "id_maps", APART},
+	{child_id_maps, "id_maps", APART, MAKERS},
 	/* after the ids: a change of them clears it */
-	{child_parent_death, "parent_death", EVERY},
-	{child_session, "session", EVERY},
+	{child_parent_death, "parent_death", EVERY, ALL},
+	{child_session, "session", EVERY, ALL},
+	{child_network, "network", APART,
+	 MAKERS}, /* before the namespaces' limits are 0 */
 	/* born in its cgroup: that is its root */
-	{child_cgroup_namespace, "cgroup_namespace", APART},
-	{child_proc, "proc", APART},
+	{child_cgroup_namespace, "cgroup_namespace", APART, MAKERS},
+	{child_proc, "proc", APART, MAKERS},
 	/* before /proc/sys turns read-only */
-	{child_namespace_limits, "namespace_limits", APART},
-	{child_proc_masks, "proc_masks", APART},
-	{child_scratch, "scratch", APART},
-	{child_go_cache, "go_cache", APART}, /* its upper layer is on the scratch tmpfs */
-	{child_places, "places", APART},     /* covers the scratch tmpfs's own root */
-	{child_directory, "directory", SHARED},
-	{child_go_links, "go_links", SHARED},
-	{child_inputs, "inputs", EVERY},
-	{child_hostname, "hostname", APART},
-	{child_root_check, "root_check", APART},
-	{child_hand_over, "hand_over", EVERY},
+	{child_namespace_limits, "namespace_limits", APART, MAKERS},
+	{child_proc_masks, "proc_masks", APART, MAKERS},
+	{child_scratch, "scratch", APART, RUN},
+	{child_go_cache, "go_cache", APART,
+	 RUN}, /* its upper layer is on the scratch tmpfs */
+	{child_places, "places", APART, RUN}, /* covers the scratch tmpfs's own root */
+	/* on top of the session's own directories, which its worker bound */
+	{child_session_places, "session_places", APART, HOLDER},
+	{child_layer, "layer", APART, RUN}, /* on a mount point of the root */
+	{child_directory, "directory", SHARED, RUN},
+	{child_layer_link, "layer_link", SHARED, RUN},
+	{child_go_links, "go_links", SHARED, RUN},
+	{child_inputs, "inputs", EVERY, PROGRAMS},
+	{child_hostname, "hostname", APART, MAKERS},
+	{child_root_check, "root_check", APART, ALL},
+	{child_hand_over, "hand_over", EVERY, MAKERS},
+	{child_tell_namespaces, "tell_namespaces", APART, HOLDER},
 	/* before any user byte, process 1 included */
-	{child_capabilities, "capabilities", EVERY},
-	{child_no_new_privs, "no_new_privs", EVERY},
-	{child_subreaper, "subreaper", SHARED}, /* before there is anything to reap */
-	{child_fork, "fork", EVERY},
+	{child_capabilities, "capabilities", EVERY, ALL},
+	{child_no_new_privs, "no_new_privs", EVERY, ALL},
+	{child_subreaper, "subreaper", SHARED,
+	 RUN}, /* before there is anything to reap */
+	{child_take_in, "take_in", APART, COMMAND},
+	{child_fork, "fork", EVERY, ALL},
 	/* the program */
-	{child_follow_init, "follow_init", SHARED},
-	{child_streams, "streams", EVERY},
-	{child_limits, "limits", EVERY},
-	{child_identity, "identity", EVERY},
-	{child_landlock, "landlock", LOCKED}, /* opens paths, so before seccomp */
-	{child_cwd, "cwd", EVERY},
-	{child_descriptors, "descriptors", EVERY},
+	{child_follow_init, "follow_init", SHARED, RUN},
+	{child_streams, "streams", EVERY, PROGRAMS},
+	{child_limits, "limits", EVERY, PROGRAMS},
+	{child_identity, "identity", EVERY, PROGRAMS},
+	{child_landlock, "landlock", LOCKED,
+	 PROGRAMS}, /* opens paths, so before seccomp */
+	{child_cwd, "cwd", EVERY, PROGRAMS},
+	{child_descriptors, "descriptors", EVERY, PROGRAMS},
 	/* whatever follows must be in the allow list */
-	{child_seccomp, "seccomp", EVERY},
-	{child_listener, "listener", EVERY},
-	{child_open_files, "open_files", EVERY}, /* below what sending needs */
+	{child_seccomp, "seccomp", EVERY, PROGRAMS},
+	{child_listener, "listener", EVERY, PROGRAMS},
+	{child_open_files, "open_files", EVERY, PROGRAMS}, /* below what sending needs */
 	/* nothing is left to do but what the order says */
-	{child_order, "order", APART},
-	{child_exec, "exec", EVERY},
+	{child_order, "order", APART, RUN},
+	{child_exec, "exec", EVERY, PROGRAMS},
 };
 
 #define STEP_COUNT ((int)(sizeof(steps) / sizeof(steps[0])))
@@ -81,6 +101,11 @@ const char *child_step_name(int step)
 bool child_step_applies(int step, uint32_t level)
 {
 	return (int)level >= steps[step].from && (int)level <= steps[step].to;
+}
+
+bool child_step_of_runs(int step, uint32_t level)
+{
+	return steps[step].who & RUN && child_step_applies(step, level);
 }
 
 int child_step_count(void)
@@ -161,13 +186,34 @@ static bool child_in_list(const char *list, const char *name)
 	return at;
 }
 
+/* make bench wants to know how long each step took: told on the program's standard
+ * error, as the step's name and when it began */
+static void child_tell_times(const struct child *c, int step)
+{
+	static uint64_t began_ns[STEP_COUNT];
+	int i;
+
+	if (strcmp(c->setup->test_fault, "times") != 0)
+		return;
+	began_ns[step] = child_now_ns();
+	for (i = 0; step == STEP_COUNT - 1 && i < STEP_COUNT; i++) {
+		if (began_ns[i])
+			dprintf(2, "%s %llu\n", steps[i].name,
+				(unsigned long long)began_ns[i]);
+	}
+}
+
 /* a test wants to see this step fail, or what its lack leads to; canaries are let
- * through, or there would be no server */
+ * through, or there would be no server, unless they are what is tested: "!step" */
 static int child_fault(const struct child *c, int step)
 {
 	const char *wanted = c->setup->test_fault;
 
-	if (c->plan.errand != ERRAND_NONE || !wanted[0])
+	child_tell_times(c, step);
+	if (wanted[0] == '!')
+		return child_in_list(wanted + 1, steps[step].name) ? FAULT_LEAVE_OUT
+								   : FAULT_NONE;
+	if ((c->plan.errand != ERRAND_NONE && !child_keeps_session(c)) || !wanted[0])
 		return FAULT_NONE;
 	if (wanted[0] == '-')
 		return child_in_list(wanted + 1, steps[step].name) ? FAULT_LEAVE_OUT
@@ -193,13 +239,19 @@ _Noreturn void child_fail(const struct child *c, int step)
 	_exit(127);
 }
 
-_Noreturn void child_main(struct child *c)
+static unsigned child_who(const struct child *c)
+{
+	return child_keeps_session(c) ? HOLDER : child_enters(c) ? COMMAND : RUN;
+}
+
+void child_main(struct child *c)
 {
 	int i, fault;
 
 	for (i = 0; i < STEP_COUNT; i++) {
 		errno = 0;
-		if (!child_step_applies(i, c->abilities.level))
+		if (!child_step_applies(i, c->abilities.level) ||
+		    !(steps[i].who & child_who(c)))
 			continue;
 		fault = child_fault(c, i);
 		if (fault == FAULT_LEAVE_OUT)
@@ -211,6 +263,7 @@ _Noreturn void child_main(struct child *c)
 		if (steps[i].run(c) < 0)
 			break;
 	}
-	/* only a failure comes here: the last step does not return when it works */
-	child_fail(c, i);
+	/* the last step does not return when it works, but for one who goes on */
+	if (i < STEP_COUNT || !c->fork)
+		child_fail(c, i);
 }

@@ -23,6 +23,7 @@
 struct abilities {
 	int level;          /* enum isolation_level: which rows of the step table apply */
 	bool one_uid;       /* every run, and the server, have the same one outside */
+	bool pod;           /* the operator gave the network namespace up */
 	bool pivot;         /* else the new root is moved over the old one and entered */
 	bool private_proc;  /* else /proc is empty */
 	bool hostname;      /* else the name is the container's */
@@ -37,17 +38,22 @@ struct abilities {
 };
 
 #define CHILD_UID 1000
-#define CHILD_INODES_PER_MB 128 /* of the scratch tmpfs, */
-#define CHILD_INODES 1024       /* and these */
-#define CHILD_WORDS 32          /* of a row's own argv and environment */
+#define CHILD_INODES_PER_MB 128     /* of the scratch tmpfs, */
+#define CHILD_INODES 1024           /* and these */
+#define CHILD_SESSION_INITS 64      /* of commands at once, and of the session */
+#define CHILD_WORDS 64              /* of a row's own argv and environment */
+#define CHILD_HAS_ALREADY ECANCELED /* an interpreter that waited has other modules */
 
 enum child_news_type {
-	NEWS_PLACES = 1, /* fds: /work, and /proc when memory is polled */
+	NEWS_PLACES = 1, /* fds: /work; and /proc when memory is polled, or of one that
+			    waits its mount namespace */
 	NEWS_STARTED,    /* execve worked */
 	NEWS_FAILED,     /* .step, .num */
 	NEWS_EXITED,     /* .status */
 	NEWS_LISTENER,   /* fd: where refused calls are reported */
+	NEWS_SOCKETS,    /* fd: tells what sockets of its network namespace hold */
 	NEWS_READY,      /* it waits for a struct child_order */
+	NEWS_NAMESPACE,  /* fd: of a session, .status says which */
 };
 
 struct child_news {
@@ -72,14 +78,19 @@ struct child {
 	struct plan plan;
 	uint32_t waits; /* enum setup_waits */
 	int input_fd;
+	int egress_fd; /* to the broker of this run; -1: it has none */
 	int news_fd;
-	int proc_fd; /* the host's /proc */
-	int self_fd; /* our own binary; -1: no row wants it */
+	int proc_fd;   /* the host's /proc */
+	int self_fd;   /* our own binary; -1: no row wants it */
+	int object_fd; /* of wire/ahead.h; -1: no row has it */
+	bool ahead;    /* the interpreter is given it */
 	int stream_fd[3];
 	const char *seed_dir; /* the compile cache that this run is to fill; else NULL */
+	int layer_fd;         /* its layer of packages, a mount; -1: none, or by path */
 	const char *place;    /* without namespaces: the run's own directory; else NULL */
 	unsigned long processes;    /* of this uid already, where runs share it */
 	unsigned long open_files;   /* the most the program may have */
+	const char *cwd;            /* of a session's command; NULL: /work */
 	pid_t launcher, supervisor; /* for the canary to aim at */
 	uid_t outer_uid;
 	gid_t outer_gid;
@@ -89,21 +100,28 @@ struct child {
 	int work_fd;
 	int listener_fd; /* -1: none */
 	const char *input;
-	int script_fd;  /* what an interpreter that waits reads its script from */
+	int script_fd;  /* what an interpreter that waits reads its script from, */
+	bool has_words; /* and before it the words of the request */
 	int argc, envc; /* of the row's own words */
 	char words[SETUP_WORDS + CHILD_WORDS * SETUP_PATH]; /* what names the place */
 	const char *argv[CHILD_WORDS + INPUT_ARGS_MAX + 1];
 	const char *envp[CHILD_WORDS + INPUT_ENV_MAX + 1];
+	char layer_path[SETUP_PATH + 96]; /* "PYTHONPATH=" and where its layer is */
+	/* a run that goes on in a started interpreter is made by this, not by execve */
+	pid_t (*fork)(void);
+	int started_fd;        /* of that: closed when it starts */
 	pid_t init;            /* the process that reaps; 1 in a pid namespace */
 	bool is_program;       /* false: still process 1 */
 	uint64_t ns[NS_COUNT]; /* a canary's namespaces, as the host's /proc tells them */
 };
 
-/* never returns; called by the worker in the new process */
-_Noreturn void child_main(struct child *c);
+/* called by the worker in the new process; returns only where .fork is set, in the
+ * program, when all steps are done */
+void child_main(struct child *c);
 const char *child_step_name(int step); /* "" for none */
 int child_step_count(void);
 bool child_step_applies(int step, uint32_t level); /* enum isolation_level */
+bool child_step_of_runs(int step, uint32_t level); /* and to more than sessions */
 int child_step_find(const char *name);             /* -1: none of that name */
 
 /* --- helpers of child.c for the steps */
@@ -116,6 +134,7 @@ int child_send(const struct child *c, const struct child_news *n, const int *fds
 int child_id_maps(struct child *c);
 int child_parent_death(struct child *c);
 int child_session(struct child *c);
+int child_network(struct child *c);
 int child_cgroup_namespace(struct child *c);
 int child_proc(struct child *c);
 int child_namespace_limits(struct child *c);
@@ -123,7 +142,12 @@ int child_proc_masks(struct child *c);
 int child_scratch(struct child *c);
 int child_go_cache(struct child *c);
 int child_places(struct child *c);
+int child_session_places(struct child *c);
+_Noreturn void child_stay(struct child *c);
+int child_layer(struct child *c);
+int child_layer_link(struct child *c);
 int child_subreaper(struct child *c);
+int child_take_in(struct child *c);
 int child_directory(struct child *c);
 int child_go_links(struct child *c);
 int child_follow_init(struct child *c);
@@ -131,11 +155,13 @@ int child_inputs(struct child *c);
 int child_hostname(struct child *c);
 int child_root_check(struct child *c);
 int child_hand_over(struct child *c);
+int child_tell_namespaces(struct child *c);
 int child_capabilities(struct child *c);
 int child_no_new_privs(struct child *c);
 int child_fork(struct child *c); /* process 1 stays in here and never returns */
 int child_streams(struct child *c);
 int child_limits(struct child *c);
+int child_signals(void); /* all as at a first start, whatever the server was given */
 int child_identity(struct child *c);
 int child_landlock(struct child *c);
 int child_cwd(struct child *c);
@@ -145,6 +171,12 @@ int child_listener(struct child *c);
 int child_open_files(struct child *c);
 int child_order(struct child *c);
 int child_exec(struct child *c);
+
+/* --- child_layer.c: a run's layer of packages, and for its environment where it is */
+bool child_has_layer(const struct child *c);
+int child_layer_env(struct child *c);
+/* STORE/KEY; -1 with errno when that is too long */
+int child_layer_dir(const struct child *c, char *out, size_t room);
 
 /* --- child_input.c: what is in input_fd, and the plan says how much; with the code that
  * is in it when that is asked for */
@@ -169,18 +201,54 @@ static inline bool child_shares(const struct child *c)
 	return c->abilities.level < LEVEL_NAMESPACES;
 }
 
-/* which of the setup's sets of filters a program gets */
-static inline enum setup_reporting_id child_reporting(const struct abilities *a)
+/* process 1 of a session, or a command in one: which enters namespaces that are there */
+static inline bool child_keeps_session(const struct child *c)
 {
+	return c->plan.errand == ERRAND_SESSION;
+}
+
+static inline bool child_enters(const struct child *c)
+{
+	return c->plan.session != SESSION_NOT;
+}
+
+/* a command that no cgroup holds: its tree is what is below its init, which takes in
+ * every orphan of it and ends with the last */
+static inline bool child_takes_in(const struct child *c)
+{
+	return child_enters(c) && c->abilities.poll_memory;
+}
+
+/* which of the setup's sets of filters a program gets */
+static inline enum setup_reporting_id child_reporting(const struct setup *setup,
+						      const struct abilities *a,
+						      const struct plan *p)
+{
+	const bool port = p->network == NETWORK_HOST_PORT;
+	const bool pod = p->network == NETWORK_POD;
+
+	if (p->root)
+		return REPORTING_ROOT;
+	if (a->level >= LEVEL_NAMESPACES && (p->network == NETWORK_BROKER || p->session))
+		return REPORTING_BROKER;
+	if (a->level >= LEVEL_NAMESPACES && a->pod)
+		return pod ? REPORTING_POD : REPORTING_POD_NONE;
 	if (a->level >= LEVEL_NAMESPACES)
 		return REPORTING_APART;
-	return a->one_uid ? REPORTING_ONE_UID : REPORTING_SHARED;
+	if (pod)
+		return a->one_uid ? REPORTING_ONE_UID_POD : REPORTING_SHARED_POD;
+	if (!a->one_uid)
+		return port ? REPORTING_PORT : REPORTING_SHARED;
+	if (!setup->row[p->row].installs || p->errand != ERRAND_NONE)
+		return REPORTING_ONE_UID;
+	return port ? REPORTING_ONE_UID_PORT : REPORTING_ONE_UID_MAKES;
 }
 
 /* --- child_tree.c: who is below whom, for init and for the launcher itself */
 struct process {
 	pid_t pid, parent;
 	char state;
+	bool exiting; /* it has nothing open any more, or will have nothing in a moment */
 	uint32_t threads;
 	uint64_t ticks; /* of CPU, with those of the children it waited for */
 };

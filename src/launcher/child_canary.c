@@ -204,8 +204,8 @@ static _Noreturn void child_eat_memory(void)
 	_exit(0); /* nobody stopped us */
 }
 
-/* more CPU time than the quota gives in a period, however long that takes on a busy host
- */
+/* more CPU time than the quota gives in a period; on a busy host that may take several,
+ * and no throttling: then probe.c tries again */
 static _Noreturn void child_eat_cpu(void)
 {
 	struct timespec used;

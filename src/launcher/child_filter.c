@@ -44,14 +44,16 @@ static int child_landlock_rule(int rules_fd, const char *path, uint64_t rights)
 	return r;
 }
 
-/* the slot's root: all of it may be read, the scratch places written */
-static int child_rules_apart(int rules_fd, uint64_t all)
+/* the slot's root: all of it may be read, the scratch places written; that of a session
+ * is its own to write, as far as it is mounted so */
+static int child_rules_apart(const struct child *c, int rules_fd, uint64_t all)
 {
 	static const char *const scratch[] = {"/work", "/tmp", "/dev/shm", "/go-cache"};
 	unsigned i;
 	int r;
 
-	r = child_landlock_rule(rules_fd, "/", all & FS_READ);
+	r = child_landlock_rule(rules_fd, "/",
+				all & (child_enters(c) ? ~FS_DEVICES : FS_READ));
 	if (r == 0)
 		r = child_landlock_rule(rules_fd, "/dev",
 					all & (FS_FILE | LANDLOCK_ACCESS_FS_READ_DIR));
@@ -60,12 +62,23 @@ static int child_rules_apart(int rules_fd, uint64_t all)
 	return r;
 }
 
+/* where its broker listens. Landlock knows no addresses: the same port of another host is
+ * open too, and the policies refuse what goes by other ways than connect() */
+static int child_port_rule(const struct child *c, int rules_fd)
+{
+	const struct sys_landlock_net_port_attr rule = {
+		.allowed_access = LANDLOCK_ACCESS_NET_CONNECT_TCP, .port = c->plan.port};
+
+	return sys_landlock_add_rule(rules_fd, LANDLOCK_RULE_NET_PORT, &rule, 0);
+}
+
 /* the host's root: the runtime and five devices, and the run's own directory */
 static int child_rules_shared(const struct child *c, int rules_fd, uint64_t all)
 {
 	static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full",
 					      "/dev/random", "/dev/urandom"};
 	const struct setup *s = c->setup;
+	char layer[SETUP_PATH + 96];
 	unsigned i;
 	int r = 0;
 
@@ -76,17 +89,24 @@ static int child_rules_shared(const struct child *c, int rules_fd, uint64_t all)
 					all & FS_FILE & ~LANDLOCK_ACCESS_FS_EXECUTE);
 	if (r == 0 && c->row->go_cache && c->abilities.go_seed)
 		r = child_landlock_rule(rules_fd, s->go_seed_dir, all & FS_READ);
+	if (r == 0 && child_has_layer(c)) {
+		r = child_layer_dir(c, layer, sizeof(layer));
+		if (r == 0)
+			r = child_landlock_rule(rules_fd, layer, all & FS_READ);
+	}
 	if (r == 0 && c->seed_dir)
 		r = child_landlock_rule(rules_fd, c->seed_dir, all & ~FS_DEVICES);
 	if (r == 0)
 		r = child_landlock_rule(rules_fd, c->place, all & ~FS_DEVICES);
+	if (r == 0 && c->plan.network == NETWORK_HOST_PORT)
+		r = child_port_rule(c, rules_fd);
 	return r;
 }
 
 int child_landlock(struct child *c)
 {
 	const int abi = c->abilities.landlock_abi;
-	const struct sys_landlock_ruleset_attr attr = sys_landlock_everything(abi);
+	struct sys_landlock_ruleset_attr attr = sys_landlock_everything(abi);
 	const uint64_t all = attr.handled_access_fs;
 	int fd, r;
 
@@ -97,10 +117,20 @@ int child_landlock(struct child *c)
 	}
 	if (abi <= 0)
 		return 0;
+	/* on a loopback of its own it may do as it likes, and so it may where the
+	 * operator left it to the pod's network */
+	if (c->plan.network == NETWORK_POD ||
+	    ((c->plan.network == NETWORK_BROKER || child_enters(c)) && !child_shares(c)))
+		attr.handled_access_net = 0;
+	/* commands of a session may end and ask each other's processes: all that they see
+	 * is the session's, by its pid and network namespaces */
+	if (child_enters(c))
+		attr.scoped = 0;
 	fd = sys_landlock_create_ruleset(&attr, sys_landlock_attr_size(abi), 0);
 	if (fd < 0)
 		return -1;
-	r = child_shares(c) ? child_rules_shared(c, fd, all) : child_rules_apart(fd, all);
+	r = child_shares(c) ? child_rules_shared(c, fd, all)
+			    : child_rules_apart(c, fd, all);
 	if (r == 0)
 		r = sys_landlock_restrict_self(fd, 0);
 	close(fd);
@@ -169,7 +199,7 @@ static int child_refuse_uncounted(const struct child *c)
 int child_seccomp(struct child *c)
 {
 	const struct setup_reporting *r =
-		&c->setup->reporting[child_reporting(&c->abilities)];
+		&c->setup->reporting[child_reporting(c->setup, &c->abilities, &c->plan)];
 	unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
 
 	if (c->abilities.poll_memory && child_refuse_uncounted(c) < 0)

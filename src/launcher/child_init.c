@@ -42,6 +42,9 @@ static _Noreturn void child_reap(const struct child *c, pid_t program)
 	(void)child_send(c, &n, NULL, 0); /* the launcher sees our end in any case */
 	if (child_shares(c))
 		child_end_tree(c->proc_fd); /* in a pid namespace our own end does it */
+	/* what a command leaves may stay, and nobody else knows whose it is */
+	while (child_takes_in(c) && (wait4(-1, NULL, __WALL, NULL) > 0 || errno == EINTR))
+		;
 	_exit(0);
 }
 
@@ -59,8 +62,12 @@ static int child_settle(struct child *c)
 	const int news_fd = fcntl(c->news_fd, F_DUPFD_CLOEXEC, 2);
 	const int other_fd = fcntl(c->script_fd >= 0 ? c->script_fd : c->proc_fd,
 				   F_DUPFD_CLOEXEC, 2);
+	const struct __user_cap_data_struct no_rights[2] = {{0}};
 	sigset_t none;
 
+	/* the program has its own, if any */
+	if (c->plan.root && sys_capset(no_rights) < 0)
+		return -1;
 	if (news_fd < 0 || other_fd < 0 || dup3(news_fd, 0, O_CLOEXEC) < 0 ||
 	    dup3(other_fd, 1, O_CLOEXEC) < 0)
 		return -1;
@@ -72,6 +79,50 @@ static int child_settle(struct child *c)
 	if (child_shares(c) && sigprocmask(SIG_SETMASK, &none, NULL) < 0)
 		return -1;
 	return sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
+/*
+ * Process 1 of a session: it runs nothing and reaps whoever loses his parent. Commands
+ * come in from outside, as children of the launcher. Its end is the session's, and it
+ * ends when the launcher closes its socket, or dies.
+ */
+_Noreturn void child_stay(struct child *c)
+{
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+	struct child_news n = {.type = NEWS_STARTED, .step = -1};
+	ssize_t got;
+	char byte;
+
+	/* the kernel reaps for who ignores it */
+	if (sigaction(SIGCHLD, &ignore, NULL) < 0 || child_settle(c) < 0)
+		_exit(125);
+	n.at_ns = child_clock_ns();
+	(void)child_send(c, &n, NULL, 0); /* nobody listens: the end of file comes next */
+	do
+		got = read(c->news_fd, &byte, 1);
+	while (got > 0 || (got < 0 && errno == EINTR));
+	_exit(0);
+}
+
+/* as CLONE_VFORK does it: the parent goes on when the child has closed its end */
+static pid_t child_fork_on(struct child *c)
+{
+	int ends[2];
+	char byte;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -1;
+	pid = c->fork();
+	close(ends[pid == 0 ? 0 : 1]);
+	if (pid == 0) {
+		c->started_fd = ends[1];
+		return 0;
+	}
+	while (pid > 0 && read(ends[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	close(ends[0]);
+	return pid;
 }
 
 /*
@@ -87,7 +138,10 @@ int child_fork(struct child *c)
 	pid_t pid;
 
 	c->init = getpid();
-	pid = (pid_t)syscall(SYS_clone, wait | SIGCHLD, 0, 0, 0, 0);
+	if (child_keeps_session(c))
+		child_stay(c);
+	pid = c->fork ? child_fork_on(c)
+		      : (pid_t)syscall(SYS_clone, wait | SIGCHLD, 0, 0, 0, 0);
 	if (pid < 0)
 		return -1;
 	if (pid == 0) {

@@ -167,6 +167,21 @@ static int child_own_places(struct child *c, int envc)
 	return 0;
 }
 
+/* the environment of an image may say what a session's does: it has the last word */
+static bool child_replaces(struct child *c, int envc, const char *word)
+{
+	const char *end = strchr(word, '=');
+	int i = 0;
+
+	while (end && i < envc &&
+	       strncmp(c->envp[i], word, (size_t)(end + 1 - word)) != 0)
+		i++;
+	if (!end || i == envc)
+		return false;
+	c->envp[i] = word;
+	return true;
+}
+
 static int child_records(struct child *c)
 {
 	int argc = c->argc, envc = c->envc;
@@ -196,9 +211,18 @@ static int child_records(struct child *c)
 			c->argv[argc++] = data;
 			break;
 		case INPUT_ENV:
-			if (envc == envc_most || strlen(data) != r.data_len)
+			if (strlen(data) != r.data_len)
+				return child_bad();
+			if (child_enters(c) && child_replaces(c, envc, data))
+				break;
+			if (envc == envc_most)
 				return child_bad();
 			c->envp[envc++] = data;
+			break;
+		case INPUT_CWD:
+			if (strlen(data) != r.data_len)
+				return child_bad();
+			c->cwd = data;
 			break;
 		default:
 			return child_bad();
@@ -230,6 +254,10 @@ int child_inputs(struct child *c)
 	/* git gives up when it may not read what it sees in /etc */
 	if (child_shares(c) && c->envc < CHILD_WORDS)
 		c->envp[c->envc++] = "GIT_CONFIG_NOSYSTEM=1";
+	if (child_layer_env(c) < 0)
+		return -1;
+	if (child_enters(c))
+		return child_take_input(c);
 	if (mkdirat(c->work_fd, c->setup->output_dir, 0755) < 0)
 		return -1;
 	if (c->plan.errand != ERRAND_NONE)
@@ -238,9 +266,14 @@ int child_inputs(struct child *c)
 		return child_bad();
 	if (c->waits == WAITS_NOT)
 		return child_take_input(c);
-	/* the interpreter opens its script when it has started, and waits there */
+	/* the interpreter opens its script when it has started, and waits there; one that
+	 * is to import modules before that cannot until it has */
 	if (c->waits == WAITS_STARTED)
-		return mknodat(c->work_fd, c->row->script, S_IFIFO | 0600, 0);
+		return mknodat(c->work_fd, c->row->script,
+			       S_IFIFO | (c->ahead && c->row->ahead == AHEAD_IMPORTS
+						  ? 0200
+						  : 0600),
+			       0);
 	return 0;
 }
 

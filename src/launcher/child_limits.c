@@ -58,11 +58,15 @@ static rlim_t child_processes(const struct child *c)
 {
 	const rlim_t pids = c->plan.limits.pids;
 
+	/* all commands of a session are counted together, each with its init */
+	if (child_enters(c))
+		return 2 * pids + CHILD_SESSION_INITS;
 	if (!child_shares(c))
 		return pids + 1;
 	if (!c->abilities.one_uid)
 		return pids + 2;
-	return c->processes + c->setup->slots * (rlim_t)(pids + 2);
+	return c->processes +
+	       (c->setup->slots - c->setup->warm_slots) * (rlim_t)(pids + 2);
 }
 
 static rlim_t child_cpu_sec(const struct child *c)
@@ -103,7 +107,8 @@ static int child_rlimits(const struct child *c)
 			return -1;
 	}
 	/* no tmpfs of its own: each file here, all together by the launcher's look */
-	if (child_shares(c) && child_rlimit(RLIMIT_FSIZE, (rlim_t)l->disk_mb << 20) < 0)
+	if ((child_shares(c) || child_enters(c)) &&
+	    child_rlimit(RLIMIT_FSIZE, (rlim_t)l->disk_mb << 20) < 0)
 		return -1;
 	/* without a cgroup each process is bounded here and all together by the
 	 * launcher's look */
@@ -126,16 +131,21 @@ static int child_give_way(const struct child *c)
 	return (int)syscall(SYS_setpriority, PRIO_PROCESS, 0, least);
 }
 
-static int child_signals(void)
+int child_signals(void)
 {
-	struct sigaction plain = {.sa_handler = SIG_DFL};
+	/* the call itself: the C library keeps 32 and 33 to itself, and who started the
+	 * server may ignore them all the same */
+	static const struct {
+		unsigned long handler, flags, restorer;
+		uint64_t mask;
+	} plain = {.handler = 0};
 	sigset_t none;
 	int i;
 
 	for (i = 1; i < NSIG; i++) {
-		if (i != SIGKILL && i != SIGSTOP)
-			(void)sigaction(i, &plain,
-					NULL); /* 32 and 33 are the C library's */
+		if (i != SIGKILL && i != SIGSTOP &&
+		    syscall(SYS_rt_sigaction, i, &plain, NULL, sizeof(plain.mask)) < 0)
+			return -1;
 	}
 	sigemptyset(&none);
 	return sigprocmask(SIG_SETMASK, &none, NULL);
@@ -147,6 +157,10 @@ int child_limits(struct child *c)
 		return -1;
 	if (personality(PER_LINUX) < 0)
 		return -1;
+	/* others with its uid are there already: nobody may look into it before execve.
+	 * Its worker set the score. */
+	if (child_enters(c))
+		return 0;
 	/* what execve is about to do anyway; until then our own /proc/self is root's */
 	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
 		return -1;
@@ -161,6 +175,9 @@ int child_cwd(struct child *c)
 	const size_t len = strlen(place);
 	char here[SETUP_PATH + 8];
 
+	/* with the command's own rights, in the session's own tree */
+	if (child_enters(c))
+		return chdir(c->cwd ? c->cwd : "/work");
 	if (fchdir(c->work_fd) < 0)
 		return -1;
 	if (syscall(SYS_getcwd, here, sizeof(here)) < 0)
@@ -189,7 +206,8 @@ static int child_count_files(struct child *c)
 }
 
 /* news_fd stays for a failure of the last steps, and is closed by execve; so is what a
- * row of our own executes. That one is above 4: worker.c sees to it. */
+ * row of our own executes. That one, and what an interpreter is to load, are above 4:
+ * worker.c sees to it. */
 int child_descriptors(struct child *c)
 {
 	const int keep = 3;
@@ -209,6 +227,17 @@ int child_descriptors(struct child *c)
 		if (dup3(c->self_fd, last, O_CLOEXEC) < 0)
 			return -1;
 		c->self_fd = last;
+	}
+	if (c->fork) {
+		last = keep + 1;
+		if (dup3(c->started_fd, last, O_CLOEXEC) < 0)
+			return -1;
+		c->started_fd = last;
+	}
+	if (c->ahead) {
+		last = AHEAD_FD;
+		if (dup2(c->object_fd, last) < 0) /* open for its loader */
+			return -1;
 	}
 	if (sys_close_range((unsigned)last + 1, ~0U, 0) < 0)
 		return -1;
@@ -232,10 +261,25 @@ static const char seed_script[] =
 	"nice -n 19 go build std && "
 	"find \"$GOCACHE\" -type f -exec touch -d @4102444800 {} +";
 
+/* the variable that the object of wire/ahead.h expects: in the place of another, or last
+ */
+static void child_load_ahead(struct child *c)
+{
+	int i;
+
+	for (i = 0; c->envp[i] && strcmp(c->envp[i], AHEAD_HIDES) != 0; i++)
+		;
+	if (!c->envp[i])
+		c->envp[i + 1] = NULL;
+	c->envp[i] = AHEAD_LOAD;
+}
+
 int child_exec(struct child *c)
 {
 	static const char *const seed[] = {"/bin/sh", "-c", seed_script, NULL};
 
+	if (c->fork)
+		return 0; /* it goes on where it was forked */
 	switch (c->plan.errand) {
 	case ERRAND_NONE:
 		break;
@@ -244,7 +288,14 @@ int child_exec(struct child *c)
 	default:
 		child_canary(c);
 	}
+	if (c->ahead)
+		child_load_ahead(c);
 	if (c->row->self == SELF_BINARY)
 		return sys_execveat(c->self_fd, c->argv, c->envp);
+	(void)execve(c->argv[0], (char *const *)c->argv, (char *const *)c->envp);
+	/* an image without bash has this; the manual says so */
+	if (errno != ENOENT || !child_enters(c))
+		return -1;
+	c->argv[0] = "/bin/sh";
 	return execve(c->argv[0], (char *const *)c->argv, (char *const *)c->envp);
 }

@@ -126,6 +126,7 @@ int child_scratch(struct child *c)
 	static const char *const dirs[] = {"/work/work", "/work/tmp", "/work/shm",
 					   "/work/cache", "/work/cache-work"};
 	static const mode_t modes[] = {0755, 01777, 01777, 0755, 0755};
+	const unsigned count = c->row->go_cache ? 5 : 3;
 	char options[96], *at = options;
 	unsigned i;
 
@@ -138,8 +139,10 @@ int child_scratch(struct child *c)
 	*at = '\0';
 	if (mount("scratch", "/work", "tmpfs", PLAIN, options) < 0)
 		return -1;
-	for (i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-		if (mkdir(dirs[i], 0755) < 0 || chmod(dirs[i], modes[i]) < 0)
+	for (i = 0; i < count; i++) {
+		/* child_session() has set the umask that leaves 0755 as it is */
+		if (mkdir(dirs[i], 0755) < 0 ||
+		    (modes[i] != 0755 && chmod(dirs[i], modes[i]) < 0))
 			return -1;
 	}
 	return 0;
@@ -187,6 +190,26 @@ int child_places(struct child *c)
 	return c->work_fd < 0 ? -1 : 0;
 }
 
+/* /work and /tmp are the session's directories, bound by its worker; what is shared in
+ * memory goes with its processes */
+int child_session_places(struct child *c)
+{
+	char options[96], *at = options;
+
+	memcpy(at, "mode=1777,size=", 15);
+	at = child_number(at + 15, (uint64_t)c->plan.limits.memory_mb << 19);
+	memcpy(at, ",nr_inodes=", 11);
+	at = child_number(at + 11, CHILD_INODES);
+	*at = '\0';
+	if (mount("shm", "/dev/shm", "tmpfs", PLAIN | MS_NOEXEC, options) < 0)
+		return -1;
+	if (!c->abilities.poll_memory)
+		return 0;
+	/* what is in it is nobody's memory else */
+	c->work_fd = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return c->work_fd < 0 ? -1 : 0;
+}
+
 int child_hostname(struct child *c)
 {
 	if (!c->abilities.hostname)
@@ -194,16 +217,17 @@ int child_hostname(struct child *c)
 	return sethostname("sandbox", 7);
 }
 
-/* the root is what the slot made, and there is nothing above it */
+/* the root is what the worker made, and there is nothing above it */
 int child_root_check(struct child *c)
 {
+	const bool session = child_keeps_session(c) || child_enters(c);
 	struct stat root, above;
 	struct statfs fs;
 
-	(void)c;
 	if (statfs("/", &fs) < 0 || stat("/", &root) < 0 || stat("/..", &above) < 0)
 		return -1;
-	if (fs.f_type != TMPFS_MAGIC || !(fs.f_flags & ST_RDONLY) ||
+	if (fs.f_type != (session ? OVERLAYFS_SUPER_MAGIC : TMPFS_MAGIC) ||
+	    (!session && !(fs.f_flags & ST_RDONLY)) || !(fs.f_flags & ST_NOSUID) ||
 	    root.st_ino != above.st_ino || root.st_dev != above.st_dev) {
 		errno = EXDEV;
 		return -1;
@@ -217,9 +241,15 @@ int child_hand_over(struct child *c)
 	int fds[2] = {c->work_fd, -1};
 	int count = 1, r;
 
-	if (child_shares(c) || (c->abilities.poll_memory && c->abilities.private_proc)) {
-		fds[1] = open(child_shares(c) ? c->place : "/proc",
-			      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (child_keeps_session(c) && !c->abilities.poll_memory)
+		return 0; /* its cgroup tells */
+	/* where something waits there is a cgroup, and no memory to be looked for */
+	if (c->waits != WAITS_NOT || child_shares(c) ||
+	    (c->abilities.poll_memory && c->abilities.private_proc)) {
+		fds[1] = c->waits != WAITS_NOT
+				 ? openat(c->proc_fd, "self/ns/mnt", O_RDONLY | O_CLOEXEC)
+				 : open(child_shares(c) ? c->place : "/proc",
+					O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (fds[1] < 0)
 			return -1;
 		count = 2;
@@ -228,4 +258,26 @@ int child_hand_over(struct child *c)
 	if (fds[1] >= 0)
 		close(fds[1]);
 	return r;
+}
+
+/* commands enter by these: their worker may not look into a process that is shut */
+int child_tell_namespaces(struct child *c)
+{
+	char path[32] = "self/ns/";
+	int i, fd, r;
+
+	for (i = 0; i < NS_COUNT; i++) {
+		const struct child_news n = {
+			.type = NEWS_NAMESPACE, .step = -1, .status = i};
+
+		memcpy(path + 8, child_ns_names[i], strlen(child_ns_names[i]) + 1);
+		fd = openat(c->proc_fd, path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return -1;
+		r = child_send(c, &n, &fd, 1);
+		close(fd);
+		if (r < 0)
+			return -1;
+	}
+	return 0;
 }

@@ -161,6 +161,12 @@ int child_subreaper(struct child *c)
 	return sigaction(SIGTERM, &end, NULL);
 }
 
+/* of a command: its init, which is not process 1 of its pid namespace */
+int child_take_in(struct child *c)
+{
+	return child_takes_in(c) ? prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) : 0;
+}
+
 /* should init be killed all the same, the program goes with it */
 int child_follow_init(struct child *c)
 {

@@ -13,6 +13,7 @@
 #include "base/sys.h"
 #include "launcher/child.h"
 
+#define PF_EXITING 4    /* the kernel's own, in every version */
 #define DEPTH_MOST 4096 /* of a walk: more than any pid limit lets anybody nest */
 
 /* "PID/stat" */
@@ -65,8 +66,12 @@ int child_process(int proc_fd, pid_t pid, struct process *out)
 	out->state = at[2];
 	at += 3;
 	out->parent = (pid_t)child_next_number(&at);
-	for (i = 5; i < 14; i++)
-		(void)child_next_number(&at);
+	for (i = 5; i < 14; i++) {
+		const uint64_t n = child_next_number(&at);
+
+		if (i == 9) /* flags */
+			out->exiting = n & PF_EXITING;
+	}
 	out->ticks = 0;
 	for (; i < 18; i++) /* utime stime cutime cstime */
 		out->ticks += child_next_number(&at);

@@ -10,6 +10,7 @@
 #ifndef LAUNCHER_COLLECT_H
 #define LAUNCHER_COLLECT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -29,6 +30,12 @@ struct collect_job {
 	uint64_t max_bytes;   /* of all files together; each file alone too */
 };
 
+/*
+ * True: the directory is there, on the file system of work_fd, and empty, so that no
+ * collector is needed. False: it is not, or who knows. The run's last process is dead,
+ * and the file system is in memory: this is asked on the launcher's loop.
+ */
+bool collect_nothing(int work_fd, const char *output_dir);
 /* the descriptors are the caller's; the pid must be given to collect_finish */
 int collect_start(const struct collect_job *job, pid_t *out_pid, int *out_pid_fd,
 		  int *out_mem_fd, struct err *e);

@@ -11,12 +11,17 @@
  *	worker.c    lives in the slot, clones runs
  *	child*.c    the run's own side, up to execve
  *	warm.c      sandboxes that wait for a request
+ *	fork.c      slots that fork runs from a started interpreter, clone.c clones them
  *	watch.c     waits for a run's end
+ *	news.c      what it says on its way
  *	look.c      limits that nothing else enforces
- *	sample.c    what a run uses, sockets.c what its sockets hold
+ *	sample.c    what a run uses, sockets.c what its sockets hold, nameless.c its open
+ *	            files without a name
  *	judge.c     how it ended, and what it used
  *	notify.c    answers and counts refused calls
  *	orphan.c    a run whose worker died before it could say what it had cloned
+ *	layers.c    layers of packages: given to runs, made of what an install left
+ *	session.c   sessions: what stays, and the commands in it
  *	seed.c      fills the compile cache in the background
  *	probe.c     what this host allows, found by doing
  *	lost.c      a layer that goes away while we serve
@@ -40,6 +45,7 @@
 #include "launcher/lost.h"
 #include "launcher/notify.h"
 #include "launcher/sample.h"
+#include "launcher/session.h"
 #include "wire/message.h"
 #include "wire/setup.h"
 
@@ -66,31 +72,41 @@ struct run {
 	struct plan plan;
 	pid_t pid;
 	int pid_fd;
-	int news_fd;   /* from the child: struct child_news */
-	int work_fd;   /* the run's /work */
-	int proc_fd;   /* the run's /proc, where memory is measured there */
-	int place_fd;  /* without namespaces: the run's own directory */
-	int canary_fd; /* a canary's stdout */
+	int news_fd;    /* from the child: struct child_news */
+	int work_fd;    /* the run's /work */
+	int proc_fd;    /* the run's /proc, where memory is measured there */
+	int place_fd;   /* without namespaces: the run's own directory */
+	int canary_fd;  /* a canary's stdout */
+	int sockets_fd; /* tells of its own network namespace; -1: it is its slot's, or
+			   nobody asks */
 	struct notify notify;
 	pid_t collector;
 	int collector_fd;
 	int files_fd;
-	int stream_fd[3]; /* of one that waits: as in MSG_STREAMS */
+	int layer_fd;  /* its layer of packages, which nobody may remove meanwhile */
+	int mounts_fd; /* of one that waits: its mount namespace */
+	enum layer_result layer_result; /* of an install */
+	int stream_fd[3];               /* of one that waits: as in MSG_STREAMS */
 	int input_fd; /* of one that has waited, until it starts: a cold one may need it
 		       */
 	uint64_t arrived_ns, started_ns, exited_ns;
 	bool started, exited, timed_out, cpu_out, memory_out, killed, dead;
 	bool warm;        /* it was waiting when its request came */
+	bool takes_words; /* of one that waits: arguments and variables */
 	uint64_t held_kb; /* memory of one that waits */
 	bool orphan; /* found without its worker: killed, and its end is all we want */
-	bool pids_out, disk_out;  /* found by looking, where nothing else stops them */
-	bool ending;              /* init was told to end its tree */
-	bool files_lost;          /* collecting failed */
-	int wait_status;          /* of the program, when exited */
+	bool pids_out, disk_out; /* found by looking, where nothing else stops them */
+	bool ending;             /* init was told to end its tree */
+	bool init_ended;         /* by itself: then nothing is left below it */
+	bool init_killed;        /* by a signal */
+	bool left;       /* told, and its init stays for what a session's command left */
+	bool files_lost; /* collecting failed */
+	int wait_status; /* of the program, when exited */
 	struct child_news failed; /* .step >= 0: which step failed */
 	struct rusage rusage;
 	struct disk_use
 		disk_base;     /* what was there before the program: links to a seed */
+	uint64_t disk_free;    /* what the disk had left then */
 	uint64_t disk_look_ns; /* the next look at what it has written, */
 	uint64_t sockets_look_ns, sockets_kb; /* at its sockets, and what they held */
 	uint64_t shared_look_ns;              /* at the pages of shared mappings */
@@ -109,18 +125,26 @@ struct slot {
 	int worker_pid_fd;
 	int worker_fd;
 	int oom_fd;
-	int sockets_fd;       /* tells what a run's sockets hold; -1: nobody asks */
-	const char *seed_dir; /* only the slot that fills the compile cache: where */
-	unsigned failures;    /* builds that failed in a row */
-	bool condemned;       /* to be rebuilt when its run is over */
+	int sockets_fd;          /* tells what a run's sockets hold; -1: nobody asks */
+	bool forks;              /* its worker is an interpreter, launcher/fork.h: */
+	unsigned forked;         /* how many runs it has made, */
+	uint64_t held_kb;        /* its memory */
+	struct loop_timer old;   /* and its end */
+	struct session *session; /* whose process 1 or command it is for; NULL: none */
+	const char *seed_dir;    /* only the slot that fills the compile cache: where */
+	unsigned failures;       /* builds that failed in a row */
+	bool condemned;          /* to be rebuilt when its run is over */
 	struct loop_timer retry;
 	struct run run;
 };
 
+/* what comes with a MSG_RUN; the second is -1 without a broker */
+enum { RUN_INPUT, RUN_EGRESS, RUN_FDS };
+
 /* a message that waits for a free slot */
 struct waiting {
 	struct message message;
-	int input_fd;
+	int fds[RUN_FDS];
 	uint64_t arrived_ns;
 };
 
@@ -135,12 +159,24 @@ struct unsent {
 struct warm {
 	struct loop_timer retry;
 	struct loop_timer tell;
+	char fork_failed[32]; /* the step in which the last interpreter did; "": none */
 	bool fixed_disk; /* this host does not let us resize one: another size is cold */
+	uint64_t no_layers_ns; /* nor, until then, move a layer of packages into one */
 	struct {
 		unsigned failures; /* since one was of use */
+		bool plain; /* its interpreter does not load the object of wire/ahead.h */
 		uint64_t not_before_ns;
 		uint64_t size_kb; /* of the last one */
 	} row[SETUP_ROWS];
+};
+
+/* layers of packages */
+struct layers {
+	int dir_fd; /* -1: there is no place for any */
+	struct layers_state totals;
+	pid_t tidier; /* at the start and now and then, in the background */
+	int tidier_fd, told_fd;
+	struct loop_timer next; /* of those */
 };
 
 struct launcher {
@@ -152,7 +188,12 @@ struct launcher {
 	struct unsent *unsent;
 	unsigned unsent_count;
 	int proc_fd; /* the host's /proc, for id maps and oom scores */
+	int limit_fd[LOST_LIMITS];
+	/* SELF_INSIDE: what is done with files in sessions; the exit status */
+	int (*inside)(int argc, char **argv);
 	int self_fd; /* our own binary, for rows that run it; -1: none does */
+	int template_fd, setup_fd; /* for slots that fork; -1: there are none */
+	int object_fd;             /* what imports modules ahead; -1: none are */
 	pid_t supervisor;
 	char place[SETUP_PATH]; /* without mount namespaces: where runs have their
 				   directories, */
@@ -175,23 +216,34 @@ struct launcher {
 	struct waiting *waiting;
 	unsigned waiting_count;
 	struct warm warm;
+	struct layers layers;
+	struct sessions sessions;
 };
 
 /* --- start.c: does not return before the server is gone; the exit status */
-int launcher_main(const struct launcher_start *start, int server_fd, int ledger_fd);
+int launcher_main(const struct launcher_start *start, int server_fd, int ledger_fd,
+		  int (*inside)(int argc, char **argv));
 #define LAUNCHER_AGAIN 75 /* its exit status: another one is to look again */
 /* the least RLIMIT_NOFILE it works with */
 unsigned launcher_descriptors(unsigned slots);
+/* and as many more for so many sessions and commands in them, all together; session.c */
+unsigned launcher_session_descriptors(unsigned places);
 
 /* --- loop.c */
 void launcher_on_server(void *arg, uint32_t events);
 void launcher_send(struct launcher *l, const struct message *m, const int *fds);
 void launcher_next_waiting(struct launcher *l); /* a slot became free */
-/* in a slot of its own; input_fd is taken when it has to wait for one */
-void launcher_start_cold(struct launcher *l, const struct message *m, int *input_fd,
+/* in a slot of its own; the descriptors are taken when it has to wait for one */
+void launcher_start_cold(struct launcher *l, const struct message *m, int fds[RUN_FDS],
 			 uint64_t arrived_ns);
 void launcher_refuse_waiting(struct launcher *l);
 void launcher_report(struct launcher *l); /* as it is now, to the server */
+
+/* runs at the same time: so many slots are there for them, whatever waits in others */
+static inline unsigned launcher_capacity(const struct launcher *l)
+{
+	return l->slot_count - l->setup->warm_slots - l->setup->forks;
+}
 
 /* true: runs share the host's namespaces */
 static inline bool launcher_shares(const struct launcher *l)
@@ -208,11 +260,40 @@ static inline bool launcher_counts_pids(const struct launcher *l)
 }
 
 /* true: where no cgroup does, what sockets hold is counted by looking: by network
- * namespace, or by uid. With one uid in one namespace nothing tells whose they are. */
+ * namespace, or by uid. With one uid in one namespace nothing tells whose they are, and
+ * nothing tells what UDP holds. */
 static inline bool launcher_counts_sockets(const struct launcher *l)
 {
-	return l->abilities.poll_memory && l->abilities.sockets &&
+	return l->abilities.poll_memory && l->abilities.sockets && !l->abilities.pod &&
 	       !(launcher_shares(l) && l->abilities.one_uid);
+}
+
+/* true: a broker can serve runs. Without namespaces there is none of their own to reach
+ * it from; and what their sockets hold must be counted: in a namespace of its own it can
+ * be, whatever others have */
+static inline bool launcher_brokers(const struct launcher *l)
+{
+	return !launcher_shares(l) && (!l->abilities.poll_memory || l->abilities.sockets);
+}
+
+/* what a run can reach beyond itself, */
+static inline enum plan_network launcher_network(const struct launcher *l)
+{
+	return l->setup->network == NETWORK_BROKER && !launcher_brokers(l)
+		       ? NETWORK_NONE
+		       : (enum plan_network)l->setup->network;
+}
+
+/* and an install. Without namespaces Landlock must keep it to its broker, whose bound of
+ * connections bounds memory. */
+static inline enum plan_network launcher_install_network(const struct launcher *l)
+{
+	if (l->setup->install_network == NETWORK_NONE)
+		return NETWORK_NONE;
+	if (launcher_shares(l))
+		return l->abilities.level < LEVEL_LANDLOCK ? NETWORK_NONE
+							   : NETWORK_HOST_PORT;
+	return launcher_brokers(l) ? NETWORK_BROKER : NETWORK_NONE;
 }
 
 /* --- place.c */
@@ -226,6 +307,7 @@ int place_clean(int slot_fd); /* everything in it */
 /* --- slot.c */
 int slots_make(struct launcher *l);
 void slot_init(struct slot *s, struct launcher *l, unsigned n);
+void slot_drop_worker(struct slot *s);
 void slot_unbuild(struct slot *s);   /* its worker killed, its cgroup removed */
 void slots_done(struct launcher *l); /* everything in them killed and reaped */
 void slot_build(struct slot *s);     /* asynchronous: ends in slot_ready or another try */
@@ -235,7 +317,9 @@ struct slot *slot_free_one(struct launcher *l);
 /* a sandbox that waits for its request; of a row that can */
 void slot_start_waiting(struct slot *s, uint32_t row);
 struct cgroup_limits slot_limits(const struct slot *s, const struct plan *p);
-void slot_start_run(struct slot *s, const struct message *m, int input_fd,
+/* its run, cloned by its worker as its plan and state say; egress_fd may be -1 */
+void slot_clone(struct slot *s, int input_fd, int egress_fd);
+void slot_start_run(struct slot *s, const struct message *m, const int fds[RUN_FDS],
 		    uint64_t arrived_ns);
 
 /* --- warm.c */
@@ -245,13 +329,33 @@ void warm_fill(struct launcher *l);
 /* true: one that waited has it from here on */
 bool warm_take(struct launcher *l, const struct message *m, int input_fd,
 	       uint64_t arrived_ns);
-void warm_ready(struct run *r);   /* it waits now */
-void warm_started(struct run *r); /* it has its request, and runs */
+void warm_ready(struct run *r); /* it waits now */
+/* it has its request, and runs; `started` is told behind its streams */
+void warm_started(struct run *r, const struct message *started);
 /* one that waits, or that has not started what it was given: then another one does */
 bool warm_concerns(const struct run *r);
 void warm_failed(struct run *r, const char *step, int num);
 /* none that waits now is used any more */
 void warm_drop(struct launcher *l);
+void warm_tell(struct launcher *l);            /* the server: how many wait now */
+void warm_tell_soon(struct launcher *l);       /* the same, a few runs later */
+uint64_t warm_holds(const struct launcher *l); /* what all that wait do, in KiB; */
+/* so much more is not too much */
+bool warm_has_room(const struct launcher *l, uint64_t kb);
+
+/* --- layers.c */
+void layers_start(struct launcher *l); /* the probe is over */
+void layers_done(struct launcher *l);
+/* the layer of a plan that has one; -1 with errno when that is not there */
+int layers_open(const struct launcher *l, const struct plan *p);
+/* its layer, if it has one: -1 with errno when that is not there */
+int layers_take(struct run *r);
+/* that layer as a mount of its own, to be moved into a run; -1 with errno */
+int layers_tree(const struct run *r);
+/* that layer into a sandbox that waits, at its place; -1 with errno */
+int layers_move(const struct run *r);
+/* an install is over: what it left becomes a layer; run_finish() follows */
+void layers_keep(struct run *r);
 
 /* --- seed.c */
 void seed_start(struct launcher *
@@ -267,21 +371,34 @@ void run_watch(
 void run_kill(struct run *r);
 void run_end(struct run *r);
 void run_oom(struct run *r);
+void run_finish(struct run *r); /* tells the outcome; the slot is free again */
+void run_no_layer(struct run *r);
 void run_refused(struct run *r, const char *step, int num); /* never cloned */
 void run_worker_lost(struct run *r); /* its worker died before it answered */
+
+/* --- news.c: its news_fd can be read, or its process 1 is gone */
+void run_on_news(void *run, uint32_t events);
 
 /* --- judge.c: verdict, status, times and usage */
 void run_judge(struct run *r, struct outcome *o);
 /* --- look.c: the next moment something can have changed; now when a limit is passed */
 uint64_t run_look(struct run *r, uint64_t now);
+/* what it uses, with its sockets; where no cgroup counts */
+void run_measure(struct run *r, struct sample *out);
+/* what tells of its own network namespace; it ends when that tells nothing */
+void run_take_sockets(struct run *r, int *fd);
 /* without namespaces: it has written more than its limit, less `slack` */
 bool run_wrote_too_much(const struct run *r, int64_t slack);
+/* what the disk has left where the run writes; 0: unknown */
+uint64_t run_disk_free(const struct run *r);
 
 /* --- orphan.c: a child that nobody accounts for becomes this run's pid and pid_fd: 1, 0:
  * there is none, -1 with errno */
 int orphan_find(struct run *r);
 /* kills and reaps all of those, and what is below them; how many are left */
 unsigned orphan_kill_all(struct launcher *l);
+/* on the way out: the same until none is left; nobody would find them after us */
+void orphan_end_all(struct launcher *l);
 
 /* --- probe.c */
 void probe_start(struct launcher *l);

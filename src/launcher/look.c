@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/defer.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "launcher/launcher.h"
@@ -67,9 +68,11 @@ static uint64_t look_sockets(struct run *r, uint64_t now)
 	struct slot *s = r->slot;
 	const uid_t uid = launcher_shares(s->launcher) ? s->uid : SOCKETS_OF_ALL;
 
-	if (s->sockets_fd < 0 || now < r->sockets_look_ns)
+	if ((s->sockets_fd < 0 && r->sockets_fd < 0) || now < r->sockets_look_ns)
 		return r->sockets_kb;
-	if (sockets_kb(s->sockets_fd, uid, &r->sockets_kb) < 0 && !s->condemned) {
+	if ((r->sockets_fd >= 0 ? sockets_tcp_kb(r->sockets_fd, &r->sockets_kb)
+				: sockets_kb(s->sockets_fd, uid, &r->sockets_kb)) < 0 &&
+	    !s->condemned) {
 		log_error("look.sockets", "slot=%u error=\"%s\"", s->n, strerror(errno));
 		s->condemned = true;
 	}
@@ -77,12 +80,14 @@ static uint64_t look_sockets(struct run *r, uint64_t now)
 	return r->sockets_kb;
 }
 
-static void take_sample(const struct run *r, enum sample_how how, struct sample *out)
+static void take_sample(struct run *r, enum sample_how how, struct sample *out)
 {
 	/* without a mount namespace its directory is on a disk */
 	const int tmpfs_fd = launcher_shares(r->slot->launcher) ? -1 : r->work_fd;
 
-	if (r->proc_fd >= 0)
+	if (r->slot->session)
+		session_sample(r, how, out);
+	else if (r->proc_fd >= 0)
 		sample_take(r->proc_fd, r->work_fd, how, out);
 	else
 		sample_tree(r->slot->launcher->proc_fd, r->pid, tmpfs_fd, how, out);
@@ -108,6 +113,17 @@ static void look_shared(struct run *r, uint64_t most_kb, struct sample *s)
 	r->shared_look_ns = now + 10 * (loop_now_ns() - now);
 }
 
+void run_measure(struct run *r, struct sample *out)
+{
+	take_sample(r, SAMPLE_SIZES, out);
+	look_shared(r, (uint64_t)r->plan.limits.memory_mb << 10, out);
+	out->memory_kb += look_sockets(r, loop_now_ns());
+	if (out->cpu_us > r->peak.cpu_us)
+		r->peak.cpu_us = out->cpu_us;
+	if (out->memory_kb > r->peak.memory_kb)
+		r->peak.memory_kb = out->memory_kb;
+}
+
 uint64_t run_look(struct run *r, uint64_t now)
 {
 	const struct limits *l = &r->plan.limits;
@@ -120,17 +136,24 @@ uint64_t run_look(struct run *r, uint64_t now)
 		r->cpu_out = cpu_spent(r, cgroup_cpu_us(&r->slot->cgroup), now, &next);
 		return r->cpu_out ? now : next;
 	}
-	take_sample(r, SAMPLE_SIZES, &s);
-	look_shared(r, (uint64_t)l->memory_mb << 10, &s);
-	s.memory_kb += look_sockets(r, loop_now_ns());
-	r->pids_out = launcher_counts_pids(r->slot->launcher) && s.pids > l->pids;
-	if (s.cpu_us > r->peak.cpu_us)
-		r->peak.cpu_us = s.cpu_us;
-	if (s.memory_kb > r->peak.memory_kb)
-		r->peak.memory_kb = s.memory_kb;
-	r->memory_out = s.memory_kb > (uint64_t)l->memory_mb << 10;
+	run_measure(r, &s);
+	r->pids_out = (launcher_counts_pids(r->slot->launcher) ||
+		       session_by_tree(r->slot)) &&
+		      s.pids > l->pids;
+	/* or all of a session were too much already, and it is on its way */
+	r->memory_out = r->memory_out || s.memory_kb > (uint64_t)l->memory_mb << 10;
 	r->cpu_out = cpu_spent(r, s.cpu_us, now, &next);
 	if (r->memory_out || r->cpu_out || r->pids_out)
 		return now;
 	return now + SAMPLE_MS * MS < next ? now + SAMPLE_MS * MS : next;
+}
+
+/* seen to work now, or what the run does with its network would not be counted */
+void run_take_sockets(struct run *r, int *fd)
+{
+	r->sockets_fd = take_fd(fd);
+	if (sockets_tcp_kb(r->sockets_fd, &r->sockets_kb) == 0)
+		return;
+	r->failed = (struct child_news){.step = child_step_find("network"), .num = errno};
+	run_kill(r);
 }

@@ -17,19 +17,24 @@
 #include "base/defer.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "launcher/engine.h"
+#include "launcher/fork.h"
 #include "launcher/launcher.h"
 #include "launcher/refusal.h"
 
 #define REFUSED_LOGGED 16     /* each; then the powers of two */
 #define TELL_NS 1000000000ull /* the server hears of them that much later, all at once */
-#define WAKE_MESSAGES 64 /* then deadlines have their turn, whatever the server sends */
+#define WAKE_MESSAGES 64   /* then deadlines have their turn, whatever the server sends */
+#define UNSENT_REFUSED 256 /* of commands in sessions, which have no place: two each */
 #define UNSENT_EACH \
 	8 /* for a slot, beside violations: more than its run and the one that
 			 waits can say */
 
 static void server_lost(struct launcher *l)
 {
-	log_error("server.lost", "error=\"%s\"", strerror(errno));
+	/* it has closed its end, as it does when it goes: reading would say no more */
+	if (errno != EPIPE)
+		log_error("server.lost", "error=\"%s\"", strerror(errno));
 	loop_stop(l->loop);
 }
 
@@ -62,7 +67,9 @@ static void keep_unsent(struct launcher *l, const struct message *m, const int *
 	struct unsent *u, **last = &l->unsent;
 	uint32_t i;
 
-	if (l->unsent_count == (UNSENT_EACH + notify_most(l->setup)) * l->slot_count) {
+	if (l->unsent_count >=
+	    UNSENT_REFUSED + (UNSENT_EACH + notify_most(l->setup)) *
+				     (l->slot_count + l->sessions.places)) {
 		errno = ENOBUFS;
 		server_lost(l);
 		return;
@@ -94,6 +101,8 @@ void launcher_report(struct launcher *l)
 	int fd;
 
 	l->report.refused = l->ledger.refused;
+	l->report.sessions = sessions_possible(l, l->report.sessions_why,
+					       sizeof(l->report.sessions_why));
 	fd = message_make_report(&l->report);
 	if (fd < 0) { /* a server that does not know would go on */
 		log_error("report.failed", "error=\"%s\"", strerror(errno));
@@ -143,7 +152,7 @@ static void refuse(struct launcher *l, const struct message *m, const char *step
 	launcher_send(l, &answer, NULL);
 }
 
-void launcher_start_cold(struct launcher *l, const struct message *m, int *input_fd,
+void launcher_start_cold(struct launcher *l, const struct message *m, int fds[RUN_FDS],
 			 uint64_t arrived_ns)
 {
 	struct slot *s = l->probe ? NULL : slot_free_one(l);
@@ -152,11 +161,12 @@ void launcher_start_cold(struct launcher *l, const struct message *m, int *input
 	if (l->lost.now || (!l->probe && l->report.level < l->setup->min_level)) {
 		refuse(l, m, "isolation", EPERM);
 	} else if (s) {
-		slot_start_run(s, m, *input_fd, arrived_ns);
+		slot_start_run(s, m, fds, arrived_ns);
 	} else if (l->waiting_count < l->slot_count) {
 		w = &l->waiting[l->waiting_count++];
 		w->message = *m;
-		w->input_fd = take_fd(input_fd);
+		w->fds[RUN_INPUT] = take_fd(&fds[RUN_INPUT]);
+		w->fds[RUN_EGRESS] = take_fd(&fds[RUN_EGRESS]);
 		w->arrived_ns = arrived_ns;
 	} else {
 		struct message answer = {.type = MSG_FAILED, .run = m->run};
@@ -166,12 +176,26 @@ void launcher_start_cold(struct launcher *l, const struct message *m, int *input
 	}
 }
 
-static void on_run(struct launcher *l, const struct message *m, int *input_fd)
+static void on_run(struct launcher *l, const struct message *m, int fds[RUN_FDS])
 {
 	const uint64_t now = loop_now_ns();
 
-	if (l->probe || l->lost.now || !warm_take(l, m, *input_fd, now))
-		launcher_start_cold(l, m, input_fd, now);
+	lost_look(l);
+	if (m->plan.session &&
+	    (l->probe || l->lost.now || l->report.level < l->setup->min_level))
+		refuse(l, m, "isolation", EPERM);
+	else if (m->plan.session)
+		session_ask(l, m, fds, now);
+	else if (l->probe || l->lost.now || m->plan.network ||
+		 (!warm_take(l, m, fds[RUN_INPUT], now) &&
+		  !fork_take(l, m, fds[RUN_INPUT], now)))
+		launcher_start_cold(l, m, fds, now);
+}
+
+static void close_waiting(struct waiting *w)
+{
+	defer_close(&w->fds[RUN_INPUT]);
+	defer_close(&w->fds[RUN_EGRESS]);
 }
 
 static struct waiting take_waiting(struct launcher *l, unsigned i)
@@ -191,8 +215,8 @@ void launcher_next_waiting(struct launcher *l)
 	while (l->waiting_count && (s = slot_free_one(l))) {
 		struct waiting w = take_waiting(l, 0);
 
-		slot_start_run(s, &w.message, w.input_fd, w.arrived_ns);
-		close(w.input_fd);
+		slot_start_run(s, &w.message, w.fds, w.arrived_ns);
+		close_waiting(&w);
 	}
 	warm_fill(l);
 }
@@ -202,7 +226,7 @@ void launcher_refuse_waiting(struct launcher *l)
 	while (l->waiting_count) {
 		struct waiting w = take_waiting(l, 0);
 
-		close(w.input_fd);
+		close_waiting(&w);
 		refuse(l, &w.message, "isolation", EPERM);
 	}
 }
@@ -215,7 +239,7 @@ static void on_kill(struct launcher *l, uint64_t run)
 		if (l->waiting[i].message.run == run) {
 			struct waiting w = take_waiting(l, i);
 
-			close(w.input_fd);
+			close_waiting(&w);
 			refuse(l, &w.message, "killed", ECANCELED);
 			return;
 		}
@@ -229,7 +253,8 @@ static void on_kill(struct launcher *l, uint64_t run)
 			return;
 		}
 	}
-	/* it ended while the message was on its way */
+	/* else it ended while the message was on its way */
+	(void)session_kill(l, run);
 }
 
 /* false: it ends the conversation */
@@ -250,8 +275,10 @@ static bool take(struct launcher *l, const struct message *m, int fds[MESSAGE_FD
 		return true;
 	if (why != REFUSAL_NONE)
 		refuse(l, m, "plan", EINVAL);
+	else if (l->setup->engine.on)
+		return engine_take(l, m, fds);
 	else if (m->type == MSG_RUN)
-		on_run(l, m, &fds[0]);
+		on_run(l, m, fds);
 	else
 		on_kill(l, m->run);
 	return true;

@@ -15,12 +15,15 @@
 #include "launcher/lost.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fs.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "launcher/fork.h"
 #include "launcher/launcher.h"
 #include "launcher/ledger.h"
 #include "launcher/verdicts.h"
@@ -48,17 +51,18 @@ static const struct {
 	{"slot_", 0, LAYER_ROOT}, /* whatever else a slot is made of */
 };
 
-/* of CLONE_NEWUSER and the others of one clone */
+/* what each run has made for it alone, but for the last, which is its slot's */
 static const struct {
 	const char *limit;
 	enum layer_id layer;
-} namespaces[] = {
-	{"sys/user/max_user_namespaces", LAYER_USER_NAMESPACE},
-	{"sys/user/max_mnt_namespaces", LAYER_MOUNT_NAMESPACE},
-	{"sys/user/max_pid_namespaces", LAYER_PID_NAMESPACE},
-	{"sys/user/max_ipc_namespaces", LAYER_IPC_NAMESPACE},
-	{"sys/user/max_uts_namespaces", LAYER_UTS_NAMESPACE},
-	{"sys/user/max_net_namespaces", LAYER_NETWORK_NAMESPACE},
+} namespaces[LOST_LIMITS] = {
+	{"/proc/sys/user/max_user_namespaces", LAYER_USER_NAMESPACE},
+	{"/proc/sys/user/max_mnt_namespaces", LAYER_MOUNT_NAMESPACE},
+	{"/proc/sys/user/max_pid_namespaces", LAYER_PID_NAMESPACE},
+	{"/proc/sys/user/max_ipc_namespaces", LAYER_IPC_NAMESPACE},
+	{"/proc/sys/user/max_uts_namespaces", LAYER_UTS_NAMESPACE},
+	{"/proc/sys/user/max_cgroup_namespaces", LAYER_CGROUP_NAMESPACE},
+	{"/proc/sys/user/max_net_namespaces", LAYER_NETWORK_NAMESPACE},
 };
 
 static bool is_transient(int num)
@@ -72,25 +76,31 @@ static bool is_namespace(enum layer_id layer)
 	return layer >= LAYER_USER_NAMESPACE && layer < LAYER_USER_NAMESPACE + NS_COUNT;
 }
 
-/* which of those that are made together has no room; the first when none says so */
-static enum layer_id full_namespace(const struct launcher *l, enum layer_id otherwise)
+void lost_open_limits(struct launcher *l)
 {
-	char text[32];
-	unsigned i;
+	for (unsigned i = 0; i < LOST_LIMITS; i++)
+		l->limit_fd[i] = open(namespaces[i].limit, O_RDONLY | O_CLOEXEC);
+}
 
-	for (i = 0; i < sizeof(namespaces) / sizeof(namespaces[0]); i++) {
-		ssize_t n = fs_read_at(l->proc_fd, namespaces[i].limit, text,
-				       sizeof(text));
+/* the first of so many kinds that may not be made any more, or -1; one that cannot be
+ * read says nothing */
+static int full_namespace(const struct launcher *l, unsigned count)
+{
+	char text[4];
+
+	for (unsigned i = 0; i < count; i++) {
+		ssize_t n = pread(l->limit_fd[i], text, sizeof(text), 0);
 
 		if (n == 2 && text[0] == '0')
-			return namespaces[i].layer;
+			return (int)i;
 	}
-	return otherwise;
+	return -1;
 }
 
 int lost_layer_of(const struct launcher *l, const char *step, int num)
 {
 	unsigned i;
+	int full;
 
 	for (i = 0; i < sizeof(layer_steps) / sizeof(layer_steps[0]); i++) {
 		const char *name = layer_steps[i].step;
@@ -105,9 +115,10 @@ int lost_layer_of(const struct launcher *l, const char *step, int num)
 		/* where runs share the host's namespaces, none was asked for */
 		if (launcher_shares(l) && is_namespace(layer_steps[i].layer))
 			return -1;
-		if (num == ENOSPC)
-			return (int)full_namespace(l, layer_steps[i].layer);
-		return (int)layer_steps[i].layer;
+		if (l->abilities.pod && layer_steps[i].layer == LAYER_NETWORK_NAMESPACE)
+			return (int)LAYER_MOUNT_NAMESPACE; /* the other one made there */
+		full = num == ENOSPC ? full_namespace(l, LOST_LIMITS) : -1;
+		return (int)(full < 0 ? layer_steps[i].layer : namespaces[full].layer);
 	}
 	return -1;
 }
@@ -183,13 +194,25 @@ void lost_begin(struct launcher *l, int layer, const char *step, int num)
 	try_later(l);
 }
 
+void lost_look(struct launcher *l)
+{
+	int full;
+
+	if (l->lost.now || l->probe || launcher_shares(l))
+		return;
+	full = full_namespace(l, LOST_LIMITS - 1);
+	if (full >= 0 && l->ledger.layers & 1u << namespaces[full].layer)
+		lost_begin(l, (int)namespaces[full].layer,
+			   namespaces[full].limit + strlen("/proc/sys/user/"), ENOSPC);
+}
+
 /* a slot that is not in use; those that are keep what they have */
 static struct slot *idle_slot(struct launcher *l)
 {
 	for (unsigned i = 0; i < l->slot_count; i++) {
 		enum slot_state state = l->slots[i].state;
 
-		if (state == SLOT_EMPTY || state == SLOT_FREE)
+		if ((state == SLOT_EMPTY || state == SLOT_FREE) && !l->slots[i].forks)
 			return &l->slots[i];
 	}
 	return NULL;
@@ -267,6 +290,9 @@ static void restore(struct launcher *l)
 			s->condemned = s->state != SLOT_BUILDING;
 			continue;
 		}
+		if (s->state == SLOT_EMPTY &&
+		    (s->forks ? !fork_possible(l) : i >= launcher_capacity(l)))
+			continue; /* made when something is to wait in it */
 		if (s->state == SLOT_FREE)
 			slot_unbuild(s);
 		slot_build(s);

@@ -10,6 +10,10 @@
 
 #include "base/loop.h"
 
+enum {
+	LOST_LIMITS = 7, /* kinds of namespaces that can be forbidden by number */
+};
+
 struct launcher;
 struct probe_facts;
 struct run;
@@ -27,6 +31,12 @@ struct lost {
 
 /* the layer that a run or a slot could not have, or -1: a failure of another kind */
 int lost_layer_of(const struct launcher *l, const char *step, int num);
+/* The limits of the namespace that the server was started in: before the launcher makes
+ * one of its own. */
+void lost_open_limits(struct launcher *l);
+/* Before each run: one that waits needs nothing made, and would not notice that the next
+ * one could not be. */
+void lost_look(struct launcher *l);
 /* from here on every run is refused, until a canary has seen all layers again */
 void lost_begin(struct launcher *l, int layer, const char *step, int num);
 /* The probe is over. What the first launcher of this server found is what all later

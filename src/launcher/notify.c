@@ -57,7 +57,7 @@ static const struct setup_reporting *reporting(const struct run *r)
 {
 	const struct launcher *l = r->slot->launcher;
 
-	return &l->setup->reporting[child_reporting(&l->abilities)];
+	return &l->setup->reporting[child_reporting(l->setup, &l->abilities, &r->plan)];
 }
 
 static bool holds(uint32_t op, uint64_t arg, uint64_t value, uint64_t value_two)
@@ -106,8 +106,19 @@ int notify_errno(const struct setup_reporting *s, const struct seccomp_data *cal
 	return (int)(i < s->denials ? s->denial[i].errno_ret : s->else_errno);
 }
 
+/* rules tell calls of this number apart by their arguments */
+static bool has_arguments(const struct setup_reporting *s, int nr)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->denials; i++)
+		if (s->denial[i].nr == nr && s->denial[i].args)
+			return true;
+	return false;
+}
+
 /* Refused by the same rule; and one that stands for many values, as "AF_PACKET and above"
- * does, for the same value. */
+ * does, for the same value. Who observes wants to know each. */
 static bool same(const struct setup_reporting *s, const struct notify_record *known,
 		 uint32_t rule, const struct seccomp_data *call)
 {
@@ -116,6 +127,8 @@ static bool same(const struct setup_reporting *s, const struct notify_record *kn
 
 	if (known->rule != rule || known->v.nr != call->nr)
 		return false;
+	if (s->wide && has_arguments(s, call->nr))
+		return memcmp(known->v.args, call->args, sizeof(call->args)) == 0;
 	for (i = 0; rule < s->denials && i < d->args; i++) {
 		const uint32_t at = d->arg[i].index;
 

@@ -11,11 +11,15 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fs.h"
 #include "base/sys.h"
 #include "launcher/launcher.h"
+
+#define PAUSE_NS 1000000
+#define LOOKS_MOST 2000 /* on the way out, which nothing may bar for ever */
 
 static bool slot_knows(const struct slot *s, pid_t pid)
 {
@@ -34,14 +38,18 @@ static bool known(const struct launcher *l, pid_t pid)
 		if (slot_knows(&l->slots[i], pid))
 			return true;
 	}
+	if (l->layers.tidier_fd >= 0 && l->layers.tidier == pid)
+		return true;
+	if (sessions_know(l, pid))
+		return true;
 	return l->seeder && slot_knows(l->seeder, pid);
 }
 
 /* 0: all of them are */
 static pid_t unknown_child(const struct launcher *l)
 {
-	/* three for each slot, of ten digits at most */
-	static char text[(SETUP_SLOTS + 1) * 3 * 11 + 1];
+	/* three for each slot, of ten digits at most, the tidier, and sessions */
+	static char text[((SETUP_SLOTS + 1) * 3 + 1 + SESSIONS_CHILDREN) * 11 + 1];
 	char *at = text, *end;
 
 	if (fs_read_at(l->proc_fd, "thread-self/children", text, sizeof(text)) < 0)
@@ -91,4 +99,13 @@ unsigned orphan_kill_all(struct launcher *l)
 
 	/* a /proc that cannot be read says nothing: look again */
 	return child_each_process(l->proc_fd, hunt_one, &h) < 0 ? 1 : h.found;
+}
+
+void orphan_end_all(struct launcher *l)
+{
+	const struct timespec pause = {0, PAUSE_NS};
+	int looks = LOOKS_MOST;
+
+	while (orphan_kill_all(l) > 0 && looks-- > 0)
+		(void)nanosleep(&pause, NULL);
 }

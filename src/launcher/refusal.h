@@ -17,8 +17,12 @@ enum refusal {
 	REFUSAL_NUMBER,    /* a run's number that is 0 or was used before */
 	REFUSAL_ROW,
 	REFUSAL_ERRAND,
+	REFUSAL_LAYER, /* for a row that has none, or an installer without */
 	REFUSAL_LIMITS,
-	REFUSAL_INPUT,   /* its size, or not that of the descriptor */
+	REFUSAL_INPUT, /* its size, or not that of the descriptor */
+	REFUSAL_NETWORK,
+	REFUSAL_CHOICE,  /* of none of the values that there are */
+	REFUSAL_SESSION, /* for a row that is not a session's, or the other way round */
 	REFUSAL_UNKNOWN, /* to kill a run that was never asked for */
 	REFUSAL_COUNT
 };

@@ -13,6 +13,7 @@
 #include "launcher/sample.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,6 +219,13 @@ void sample_tree(int proc_fd, pid_t init, int work_fd, enum sample_how how,
 
 #define DEPTH_MOST 128 /* each level holds a descriptor while it is looked at */
 
+/* who was quicker than we took it away; anything else hides what is in it */
+static void missed(struct disk_use *out)
+{
+	if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+		out->unseen = true;
+}
+
 static void walk(int dir_fd, unsigned depth, uint64_t most, struct disk_use *out)
 {
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -225,12 +233,18 @@ static void walk(int dir_fd, unsigned depth, uint64_t most, struct disk_use *out
 	struct dirent *d;
 	struct stat st;
 
-	if (!dir && fd >= 0)
-		close(fd);
+	if (!dir) {
+		missed(out);
+		if (fd >= 0)
+			close(fd);
+	}
 	while (dir && out->entries <= most && !out->too_deep && (d = readdir(dir))) {
-		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 ||
-		    fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
 			continue;
+		if (fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+			missed(out);
+			continue;
+		}
 		out->entries++;
 		/* a file of many names counts once for each: on the safe side */
 		out->bytes += (uint64_t)st.st_blocks * 512;
@@ -242,8 +256,10 @@ static void walk(int dir_fd, unsigned depth, uint64_t most, struct disk_use *out
 		}
 		fd = openat(dirfd(dir), d->d_name,
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0)
+		if (fd < 0) {
+			missed(out);
 			continue;
+		}
 		walk(fd, depth + 1, most, out);
 		close(fd);
 	}

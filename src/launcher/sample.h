@@ -6,6 +6,7 @@
 #define LAUNCHER_SAMPLE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -33,10 +34,29 @@ struct disk_use {
 	uint64_t bytes;
 	uint64_t entries;
 	bool too_deep; /* the rest was not looked at */
+	bool unseen;   /* there is more than could be looked at */
 };
 
-/* what a tree holds; stops when more than `most` entries were seen. What nobody may read
- * and what has no name any more is not seen */
+/* what a tree holds; stops when more than `most` entries were seen. What has no name any
+ * more is not among it */
 void sample_disk(int dir_fd, uint64_t most, struct disk_use *out);
+
+/* who writes to the host's disk, for who looks into his processes */
+struct sample_run {
+	const pid_t *tops; /* everything of it is below one of these, which are ours */
+	size_t top_count;
+	uint64_t pid_ns; /* and in this namespace, an inode number; 0: it has none */
+	uid_t uid, uids; /* its first, and how many it has */
+	uid_t owner;     /* who may look into its processes */
+	gid_t gid;
+	const char *place; /* where its directories are, as the kernel names it; NULL:
+			      wherever no memory is */
+	bool host_usr;     /* what it has below /usr is not its own */
+	unsigned most, ms; /* descriptors and mappings to look at, and how long */
+};
+
+/* nameless.c: adds what its processes hold of files that have no name any more; proc_fd:
+ * the host's /proc */
+void sample_nameless(int proc_fd, const struct sample_run *r, struct disk_use *use);
 
 #endif

@@ -111,7 +111,7 @@ void seed_slot_ready(struct launcher *l)
 	m.plan.limits = l->setup->row[m.plan.row].ceiling;
 	m.plan.limits.wall_ms = SEED_WALL_MS;
 	m.plan.limits.cpu_ms = SEED_WALL_MS;
-	slot_start_run(l->seeder, &m, l->proc_fd, loop_now_ns());
+	slot_start_run(l->seeder, &m, (const int[]){l->proc_fd, -1}, loop_now_ns());
 }
 
 /* every slot is built again, the busy ones when their run is over */
@@ -121,7 +121,7 @@ static void rebuild_slots(struct launcher *l)
 
 	warm_drop(l);
 	for (i = 0; i < l->slot_count; i++) {
-		l->slots[i].condemned = true;
+		l->slots[i].condemned = l->slots[i].state != SLOT_EMPTY;
 		if (l->slots[i].state == SLOT_FREE)
 			slot_reset(&l->slots[i]);
 	}

@@ -7,6 +7,7 @@
  * them. When anything about it is odd after a run, it is thrown away and made anew.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,12 +22,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sys.h"
+#include "launcher/fork.h"
 #include "launcher/launcher.h"
 #include "launcher/worker.h"
 
 #define CANARY_CPU_MILLI 20 /* half of what its canary uses, in every period */
 #define RETRY_FIRST_MS 50
 #define RETRY_MOST_MS 5000
+#define FULL_NS 60000000000ull /* until there may be room for an interpreter */
 
 static void on_oom(void *arg, uint32_t events)
 {
@@ -37,7 +40,7 @@ static void on_oom(void *arg, uint32_t events)
 		run_oom(&s->run);
 }
 
-static void drop_worker(struct slot *s)
+void slot_drop_worker(struct slot *s)
 {
 	struct loop *l = s->launcher->loop;
 
@@ -61,13 +64,15 @@ static void drop_worker(struct slot *s)
 
 void slot_unbuild(struct slot *s)
 {
-	drop_worker(s);
+	slot_drop_worker(s);
 	defer_close(&s->sockets_fd); /* not with the worker: a run may go on after it */
 	s->sockets_fd = -1;
 	if (cgroup_slot_remove(&s->cgroup) < 0)
 		log_warn("slot.left", "slot=%u what=cgroup", s->n);
 	s->state = SLOT_EMPTY;
 	s->condemned = false;
+	s->held_kb = 0;
+	loop_timer_stop(s->launcher->loop, &s->old);
 }
 
 static void on_retry(void *arg)
@@ -86,6 +91,8 @@ static void build_failed(struct slot *s, const char *step, int num)
 	unsigned i;
 
 	slot_unbuild(s);
+	if (s->session)
+		return session_slot_failed(s, step, num);
 	if (l->probe) {
 		probe_slot_failed(l, step, num);
 		return;
@@ -95,7 +102,12 @@ static void build_failed(struct slot *s, const char *step, int num)
 		seed_over(l, false);
 		return;
 	}
-	lost_slot_failed(s, step, num);
+	if (s->forks) { /* an interpreter's own fault, or others find the same */
+		snprintf(l->warm.fork_failed, sizeof(l->warm.fork_failed), "%s", step);
+		warm_tell(l);
+	} else {
+		lost_slot_failed(s, step, num);
+	}
 	if (l->lost.now)
 		return; /* made when the layer is back */
 	for (i = 0; i < s->failures && wait_ms < RETRY_MOST_MS; i++)
@@ -114,16 +126,29 @@ static void on_built(struct slot *s, const struct worker_answer *a, int *fds)
 		build_failed(s, a->step, a->num);
 		return;
 	}
-	if (s->sockets_fd < 0)
+	if (s->sockets_fd < 0 && !s->forks)
 		s->sockets_fd = take_fd(&fds[0]); /* not when it has only cleaned up */
+	if (s->forks && !fork_ready(s)) {
+		slot_unbuild(s);
+		s->retry.fn = on_retry;
+		s->retry.arg = s;
+		loop_timer_at(s->launcher->loop, &s->retry, loop_now_ns() + FULL_NS);
+		return;
+	}
 	s->state = SLOT_FREE;
 	s->failures = 0;
-	if (s->launcher->probe)
+	if (s->session)
+		session_slot_ready(s);
+	else if (s->condemned) /* meanwhile, so again */
+		slot_reset(s);
+	else if (s->launcher->probe)
 		probe_slot_ready(s->launcher);
 	else if (s->seed_dir)
 		seed_slot_ready(s->launcher);
 	else if (lost_tries_in(s))
 		lost_slot_ready(s->launcher);
+	else if (s->forks)
+		warm_tell(s->launcher);
 	else
 		launcher_next_waiting(s->launcher);
 }
@@ -140,7 +165,7 @@ static void on_cloned(struct slot *s, const struct worker_answer *a, int *fds,
 	}
 	r->pid = a->pid;
 	r->pid_fd = take_fd(&fds[0]);
-	if (s->state == SLOT_WARMING) {
+	if (s->state == SLOT_WARMING || r->warm) {
 		memcpy(r->stream_fd, fds + 1, sizeof(r->stream_fd));
 		fds[1] = fds[2] = fds[3] = -1;
 	} else if (r->plan.errand != ERRAND_NONE) {
@@ -148,6 +173,7 @@ static void on_cloned(struct slot *s, const struct worker_answer *a, int *fds,
 	} else {
 		launcher_send(s->launcher, &m, fds + 1);
 	}
+	session_ids_give(s);
 	run_watch(r);
 }
 
@@ -163,7 +189,7 @@ static void worker_lost(struct slot *s)
 	bool unanswered = has_order(s) && s->run.pid_fd < 0;
 	enum slot_state state = s->state;
 
-	drop_worker(s);
+	slot_drop_worker(s);
 	s->condemned = true;
 	if (state == SLOT_BUILDING)
 		build_failed(s, "worker", ECHILD);
@@ -251,9 +277,14 @@ void slot_build(struct slot *s)
 	uint32_t events = 0;
 	struct err e = {0};
 
-	if (cgroup_slot_make(&l->cgroups, s->n, s->uid, &s->cgroup, &e) < 0) {
+	if (cgroup_slot_make(session_cgroups(s), s->n, s->uid, &s->cgroup, &e) < 0) {
 		log_warn("slot.cgroup", "slot=%u error=\"%s\"", s->n, e.text);
 		build_failed(s, "slot_cgroup", e.num);
+		return;
+	}
+	/* with time that nobody wants, but where one is missed */
+	if (s->forks && cgroup_slot_idle(&s->cgroup, s->forked == 0) < 0) {
+		build_failed(s, "slot_cgroup", errno);
 		return;
 	}
 	s->state = SLOT_BUILDING;
@@ -280,6 +311,8 @@ static int clean(struct slot *s)
 
 void slot_reset(struct slot *s)
 {
+	if (s->session)
+		return session_slot_over(s);
 	run_clear(&s->run);
 	/* its worker too: whoever waits for it, if only for its end, waits long else */
 	if (cgroup_slot_idle(&s->cgroup, false) < 0)
@@ -294,8 +327,11 @@ void slot_reset(struct slot *s)
 		s->condemned = true;
 	if (!s->condemned && launcher_shares(s->launcher) && clean(s) < 0)
 		s->condemned = true;
+	if (s->forks && fork_is_old(s))
+		s->condemned = true;
 	if (s->condemned) {
-		log_info("slot.rebuild", "slot=%u", s->n);
+		log_event(s->forks ? LOG_DEBUG : LOG_INFO, "slot.rebuild", "slot=%u",
+			  s->n);
 		slot_unbuild(s);
 		slot_build(s);
 		return;
@@ -303,7 +339,9 @@ void slot_reset(struct slot *s)
 	if (s->state == SLOT_BUILDING)
 		return; /* free when its directory is */
 	s->state = SLOT_FREE;
-	if (!s->launcher->probe)
+	if (s->forks)
+		warm_tell_soon(s->launcher);
+	else if (!s->launcher->probe)
 		launcher_next_waiting(s->launcher);
 }
 
@@ -322,6 +360,8 @@ void slots_done(struct launcher *l)
 		run_end(&l->seeder->run);
 		slot_unbuild(l->seeder);
 	}
+	if (launcher_shares(l))
+		orphan_end_all(l);
 }
 
 struct slot *slot_free_one(struct launcher *l)
@@ -329,7 +369,7 @@ struct slot *slot_free_one(struct launcher *l)
 	unsigned i;
 
 	for (i = 0; i < l->slot_count; i++) {
-		if (l->slots[i].state == SLOT_FREE)
+		if (l->slots[i].state == SLOT_FREE && !l->slots[i].forks)
 			return &l->slots[i];
 	}
 	return NULL;
@@ -339,7 +379,7 @@ struct cgroup_limits slot_limits(const struct slot *s, const struct plan *p)
 {
 	return (struct cgroup_limits){
 		.memory_bytes = (uint64_t)p->limits.memory_mb << 20,
-		.pids = p->limits.pids,
+		.pids = session_pids(p),
 		.cpu_milli = p->errand == ERRAND_CPU ? CANARY_CPU_MILLI
 						     : s->launcher->setup->cpu_milli,
 	};
@@ -355,11 +395,12 @@ static int begin_cgroup(struct slot *s, const struct plan *p, struct err *e)
 }
 
 /* the slot's run, cloned by its worker as its plan and state say */
-static void clone_run(struct slot *s, int input_fd)
+void slot_clone(struct slot *s, int input_fd, int egress_fd)
 {
 	struct worker_order order = {.plan = s->run.plan,
 				     .waits = s->state == SLOT_WARMING};
-	int pair[2], fds[3] = {-1, input_fd, -1};
+	int pair[2], fds[FDPASS_MAX] = {-1, input_fd}, count = 2;
+	auto_fd int tree_fd = -1;
 	struct run *r = &s->run;
 	struct err e = {0};
 
@@ -369,24 +410,34 @@ static void clone_run(struct slot *s, int input_fd)
 		run_refused(r, "cgroup", e.num);
 		return;
 	}
+	/* without a mount namespace it has a path of its own instead */
+	order.with_layer = r->layer_fd >= 0 && !launcher_shares(s->launcher);
+	if (order.with_layer && (tree_fd = layers_tree(r)) < 0) {
+		run_refused(r, "layer", errno);
+		return;
+	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
 		run_refused(r, "news", errno);
 		return;
 	}
 	r->news_fd = pair[0];
 	fds[0] = pair[1];
-	fds[2] = cgroup_run_fd(&s->cgroup);
-	order.into_cgroup = fds[2] >= 0;
+	fds[count] = cgroup_run_fd(&s->cgroup);
+	order.into_cgroup = fds[count] >= 0;
+	count += fds[count] >= 0;
+	if (egress_fd >= 0)
+		fds[count++] = egress_fd;
+	if (order.with_layer)
+		fds[count++] = tree_fd;
 	if (fcntl(r->news_fd, F_SETFL, O_NONBLOCK) < 0 ||
-	    fdpass_send(s->worker_fd, &order, sizeof(order), fds, fds[2] >= 0 ? 3 : 2) <
-		    0) {
+	    fdpass_send(s->worker_fd, &order, sizeof(order), fds, (size_t)count) < 0) {
 		s->condemned = true;
 		run_refused(r, "worker", errno);
 	}
 	close(pair[1]);
 }
 
-void slot_start_run(struct slot *s, const struct message *m, int input_fd,
+void slot_start_run(struct slot *s, const struct message *m, const int fds[RUN_FDS],
 		    uint64_t arrived_ns)
 {
 	struct run *r = &s->run;
@@ -396,7 +447,15 @@ void slot_start_run(struct slot *s, const struct message *m, int input_fd,
 	r->plan = m->plan;
 	r->arrived_ns = arrived_ns;
 	s->state = SLOT_BUSY;
-	clone_run(s, input_fd);
+	if (r->plan.network && r->plan.network != launcher_network(s->launcher) &&
+	    r->plan.network != launcher_install_network(s->launcher)) {
+		run_refused(r, "network", EOPNOTSUPP);
+		return;
+	}
+	if (layers_take(r) < 0)
+		run_no_layer(r);
+	else
+		slot_clone(s, fds[RUN_INPUT], fds[RUN_EGRESS]);
 }
 
 void slot_start_waiting(struct slot *s, uint32_t row)
@@ -406,9 +465,10 @@ void slot_start_waiting(struct slot *s, uint32_t row)
 
 	run_clear(r);
 	r->plan = (struct plan){.row = row, .limits = l->setup->row[row].ceiling};
+	r->plan.ahead = !l->warm.row[row].plain;
 	r->arrived_ns = loop_now_ns();
 	s->state = SLOT_WARMING;
-	clone_run(s, l->proc_fd);
+	slot_clone(s, l->proc_fd, -1);
 }
 
 void slot_init(struct slot *s, struct launcher *l, unsigned n)
@@ -430,6 +490,7 @@ int slots_make(struct launcher *l)
 	l->waiting = mem_array(l->slot_count, sizeof(*l->waiting));
 	for (i = 0; i < l->slot_count; i++) {
 		slot_init(&l->slots[i], l, i);
+		l->slots[i].forks = i >= l->slot_count - l->setup->forks;
 		if (l->slots[i].uid == 0) {
 			errno = EPERM; /* code never runs as host root */
 			return -1;

@@ -8,19 +8,23 @@
  * socket whose peer is gone, or in a connection that was not accepted. Each of those
  * counts as the most that a sender can leave behind.
  *
- * Netlink sockets, the only other ones that programs have, hold answers of the kernel
- * that were not read. They are listed too; with one uid's alone they need not be, since
- * without namespaces there are none.
+ * Netlink sockets, the only other ones that programs without network have, hold answers
+ * of the kernel that were not read. They are listed too; with one uid's alone they need
+ * not be, since without namespaces there are none. Those of TCP are listed where a run
+ * has a network namespace of its own; what is in them is counted where it waits, and a
+ * connection that was not accepted is one of them.
  */
 #include "launcher/sockets.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/inet_diag.h>
 #include <linux/netlink.h>
 #include <linux/netlink_diag.h>
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
 #include <string.h>
@@ -109,8 +113,22 @@ static uint64_t netlink_bytes(const struct netlink_diag_msg *m, size_t len, uint
 	return bytes;
 }
 
+static uint64_t tcp_bytes(const struct inet_diag_msg *m, size_t len)
+{
+	const struct rtattr *a = (const void *)(m + 1);
+	uint64_t bytes = SOCKET_BYTES;
+
+	for (len -= sizeof(*m); RTA_OK(a, len); a = RTA_NEXT(a, len))
+		if (a->rta_type == INET_DIAG_SKMEMINFO)
+			bytes += (uint64_t)word_at(a, SK_MEMINFO_RMEM_ALLOC) +
+				 word_at(a, SK_MEMINFO_WMEM_QUEUED) +
+				 word_at(a, SK_MEMINFO_BACKLOG);
+	return bytes;
+}
+
 static uint64_t bytes_in(const struct nlmsghdr *h, uid_t uid)
 {
+	const struct inet_diag_msg *tcp = NLMSG_DATA(h);
 	const struct unix_diag_msg *one = NLMSG_DATA(h);
 	const struct netlink_diag_msg *other = NLMSG_DATA(h);
 	const size_t len = NLMSG_PAYLOAD(h, 0);
@@ -119,6 +137,9 @@ static uint64_t bytes_in(const struct nlmsghdr *h, uid_t uid)
 		return bytes_of(one, len, uid);
 	if (len >= sizeof(*other) && other->ndiag_family == AF_NETLINK)
 		return netlink_bytes(other, len, h->nlmsg_pid);
+	if (len >= sizeof(*tcp) &&
+	    (tcp->idiag_family == AF_INET || tcp->idiag_family == AF_INET6))
+		return tcp_bytes(tcp, len);
 	return 0;
 }
 
@@ -138,7 +159,7 @@ static int ask(int fd, const void *body, size_t len)
 {
 	struct {
 		struct nlmsghdr head;
-		char body[sizeof(of_unix)];
+		char body[sizeof(struct inet_diag_req_v2)];
 	} request = {
 		.head = {.nlmsg_len = (uint32_t)NLMSG_LENGTH(len),
 			 .nlmsg_type = SOCK_DIAG_BY_FAMILY,
@@ -146,7 +167,9 @@ static int ask(int fd, const void *body, size_t len)
 	};
 	ssize_t n;
 
-	static_assert(sizeof(of_unix) >= sizeof(of_netlink), "either has room");
+	static_assert(sizeof(struct inet_diag_req_v2) >= sizeof(of_unix) &&
+			      sizeof(of_unix) >= sizeof(of_netlink),
+		      "each has room");
 	memcpy(request.body, body, len);
 	n = send(fd, &request, request.head.nlmsg_len, MSG_DONTWAIT);
 	return n == (ssize_t)request.head.nlmsg_len ? 0 : -1;
@@ -196,6 +219,28 @@ int sockets_kb(int fd, uid_t uid, uint64_t *out)
 				      add_all(fd, uid, &bytes) < 0))
 		return -1;
 	*out = bytes / 1024;
+	return 0;
+}
+
+int sockets_tcp_kb(int fd, uint64_t *out)
+{
+	struct inet_diag_req_v2 of_tcp = {
+		.sdiag_family = AF_INET,
+		.sdiag_protocol = IPPROTO_TCP,
+		.idiag_ext = 1 << (INET_DIAG_SKMEMINFO - 1),
+		.idiag_states = ~0u,
+	};
+	uint64_t bytes = 0, others;
+
+	if (sockets_kb(fd, SOCKETS_OF_ALL, &others) < 0 ||
+	    ask(fd, &of_tcp, sizeof(of_tcp)) < 0 ||
+	    add_all(fd, SOCKETS_OF_ALL, &bytes) < 0)
+		return -1;
+	of_tcp.sdiag_family = AF_INET6;
+	if (ask(fd, &of_tcp, sizeof(of_tcp)) < 0 ||
+	    add_all(fd, SOCKETS_OF_ALL, &bytes) < 0)
+		return -1;
+	*out = others + bytes / 1024;
 	return 0;
 }
 

@@ -19,4 +19,8 @@ int sockets_open(uid_t uid);
  * has. */
 int sockets_kb(int fd, uid_t uid, uint64_t *out);
 
+/* the same of a whole network namespace, with TCP; fd: a socket of NETLINK_SOCK_DIAG that
+ * was made there */
+int sockets_tcp_kb(int fd, uint64_t *out);
+
 #endif

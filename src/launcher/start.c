@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/caps.h"
 #include "base/defer.h"
 #include "base/fs.h"
@@ -125,8 +126,8 @@ static int take_place(struct launcher *l, const char **out_step)
 }
 
 enum {
-	OWN_FDS = 32,  /* and what a worker opens while it builds */
-	SLOT_FDS = 30, /* cgroup files are most of them; the run's, and one that waits */
+	OWN_FDS = 40,  /* and what a worker opens while it builds */
+	SLOT_FDS = 31, /* cgroup files are most of them; the run's, and one that waits */
 	COLLECTOR_FDS = 128, /* what collect.c gives itself */
 };
 
@@ -186,7 +187,37 @@ static int open_self(const struct setup *setup, int *out_fd)
 	return 0;
 }
 
-int launcher_main(const struct launcher_start *start, int server_fd, int ledger_fd)
+/* the object of wire/ahead.h with the names behind it, for whoever starts python */
+static int make_object(const struct setup *setup, bool forks, int *out_fd)
+{
+	struct ahead_tail tail = {.forks = forks};
+	struct buf b;
+
+	memcpy(tail.names, setup->preload, sizeof(tail.names));
+	buf_init(&b, ahead_object_len + sizeof(tail));
+	if (buf_add(&b, ahead_object, ahead_object_len) == 0 &&
+	    buf_add(&b, &tail, sizeof(tail)) == 0)
+		*out_fd = fs_sealed("ahead", b.bytes, b.len);
+	buf_done(&b);
+	return *out_fd < 0 ? -1 : 0;
+}
+
+static int make_objects(struct launcher *l)
+{
+	unsigned i;
+
+	for (i = 0; i < l->setup->rows && !l->setup->row[i].ahead; i++)
+		;
+	if (i < l->setup->rows && make_object(l->setup, false, &l->object_fd) < 0)
+		return -1;
+	if (!l->setup->forks)
+		return 0;
+	l->setup_fd = fs_sealed("setup", l->setup, sizeof(*l->setup));
+	return l->setup_fd < 0 ? -1 : make_object(l->setup, true, &l->template_fd);
+}
+
+int launcher_main(const struct launcher_start *start, int server_fd, int ledger_fd,
+		  int (*inside)(int argc, char **argv))
 {
 	static struct launcher l; /* large; and workers are forked from here */
 	const char *step;
@@ -198,11 +229,16 @@ int launcher_main(const struct launcher_start *start, int server_fd, int ledger_
 	l.cgroups = start->cgroups;
 	l.server_fd = server_fd;
 	l.ledger_fd = ledger_fd;
+	l.inside = inside;
 	if (ledger_read(ledger_fd, &l.ledger) < 0)
 		return 1;
-	l.self_fd = l.place_fd = -1;
+	l.self_fd = l.place_fd = l.object_fd = l.template_fd = l.setup_fd = -1;
+	l.layers.dir_fd = l.layers.tidier_fd = -1;
+	l.sessions.dir_fd = l.sessions.pool_fd = l.sessions.remover_fd =
+		l.sessions.looker.pid_fd = -1;
 	l.supervisor = getppid();
 	l.loop = loop_new();
+	lost_open_limits(&l);
 	if (take_place(&l, &step) < 0)
 		num = errno;
 	/* after the change of ids, which clears it */
@@ -220,6 +256,10 @@ int launcher_main(const struct launcher_start *start, int server_fd, int ledger_
 		num = errno;
 		step = "own_binary";
 	}
+	if (num == 0 && make_objects(&l) < 0) {
+		num = errno;
+		step = "modules_ahead";
+	}
 	if (num == 0 && slots_make(&l) < 0) {
 		num = errno;
 		step = "slot_identity";
@@ -232,7 +272,9 @@ int launcher_main(const struct launcher_start *start, int server_fd, int ledger_
 	}
 	if (loop_run(l.loop) < 0)
 		l.status = 1;
+	sessions_done(&l);
 	slots_done(&l);
+	layers_done(&l);
 	place_close(&l);
 	return l.status;
 }

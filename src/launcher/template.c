@@ -20,21 +20,13 @@
 #include "base/fs.h"
 #include "base/sys.h"
 #include "launcher/child.h"
-#include "launcher/worker.h"
+#include "launcher/template.h"
 
 #define CLOSED_LEVELS 2 /* of directories that only their owner can enter */
 
-struct building {
-	const struct setup *setup;
-	const struct abilities *abilities;
-	const char *seed_dir;
-	int root_fd; /* the new root */
-};
-
 static int make_namespaces(struct building *t)
 {
-	(void)t;
-	return unshare(CLONE_NEWNS | CLONE_NEWNET);
+	return unshare(CLONE_NEWNS | (t->abilities->pod ? 0 : CLONE_NEWNET));
 }
 
 static int make_private(struct building *t)
@@ -69,12 +61,14 @@ static int make_root(struct building *t)
 }
 
 /* the place for a mount at this absolute path, directory or file as its source is */
-static int make_place(const char *path, bool directory)
+static int make_place(const struct building *t, const char *path, bool directory)
 {
 	char name[SETUP_PATH];
 	auto_fd int fd = -1;
 	char *slash;
 
+	if (t->on_session)
+		return 0; /* it was made below the session's layers */
 	if (strlen(path) >= sizeof(name)) {
 		errno = ENAMETOOLONG;
 		return -1;
@@ -92,9 +86,8 @@ static int make_place(const char *path, bool directory)
 	return fd < 0 ? -1 : 0;
 }
 
-/* the tree at `from` appears at `to` below the new root, recursively with these
- * attributes */
-static int bind_tree(const char *from, const char *to, uint64_t attributes)
+int template_bind(const struct building *t, const char *from, const char *to,
+		  uint64_t attributes)
 {
 	const unsigned how = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE;
 	struct mount_attr attr = {.attr_set = attributes, .propagation = MS_PRIVATE};
@@ -104,19 +97,23 @@ static int bind_tree(const char *from, const char *to, uint64_t attributes)
 	tree_fd = sys_open_tree(AT_FDCWD, from, how);
 	if (tree_fd < 0 || fstat(tree_fd, &st) < 0)
 		return -1;
-	if (make_place(to, S_ISDIR(st.st_mode)) < 0)
+	if (make_place(t, to, S_ISDIR(st.st_mode)) < 0)
 		return -1;
+	if (t->places_only)
+		return 0;
 	if (sys_mount_setattr(tree_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr) < 0)
 		return -1;
+	if (t->on_session)
+		return template_move_safely(t, tree_fd, to + 1);
 	return sys_move_mount(tree_fd, "", AT_FDCWD, to + 1, MOVE_MOUNT_F_EMPTY_PATH);
 }
 
 #define PLAIN (MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV)
 
-static int bind_runtime(const char *path, unsigned depth);
+static int bind_runtime(const struct building *t, const char *path, unsigned depth);
 
 /* what is in a directory, each at its own place */
-static int bind_entries(const char *path, unsigned depth)
+static int bind_entries(const struct building *t, const char *path, unsigned depth)
 {
 	char child[SETUP_PATH], target[PATH_MAX];
 	struct dirent *d;
@@ -134,11 +131,11 @@ static int bind_entries(const char *path, unsigned depth)
 			continue; /* nothing of a runtime has such a name */
 		len = readlink(child, target, sizeof(target) - 1);
 		if (len < 0) {
-			r = bind_runtime(child, depth + 1);
+			r = bind_runtime(t, child, depth + 1);
 			continue;
 		}
 		target[len] = '\0';
-		r = symlink(target, child + 1);
+		r = t->on_session ? 0 : symlink(target, child + 1);
 	}
 	closedir(dir);
 	return r;
@@ -149,7 +146,7 @@ static int bind_entries(const char *path, unsigned depth)
  * then a directory of our own, and what is in it is bound; at most a few levels deep,
  * since beyond that it was closed on purpose.
  */
-static int bind_runtime(const char *path, unsigned depth)
+static int bind_runtime(const struct building *t, const char *path, unsigned depth)
 {
 	const mode_t open_to_all = S_IROTH | S_IXOTH;
 	struct stat st;
@@ -160,24 +157,39 @@ static int bind_runtime(const char *path, unsigned depth)
 		return 0; /* a socket or a device is no part of a runtime */
 	if (!S_ISDIR(st.st_mode) || (st.st_mode & open_to_all) == open_to_all ||
 	    depth > CLOSED_LEVELS)
-		return bind_tree(path, path, PLAIN);
-	return make_place(path, true) < 0 ? -1 : bind_entries(path, depth);
+		return template_bind(t, path, path, PLAIN);
+	return make_place(t, path, true) < 0 ? -1 : bind_entries(t, path, depth);
 }
 
-static int make_binds(struct building *t)
+int template_bind_runtime(const struct building *t)
 {
 	unsigned i;
 
+	if (template_has_image(t))
+		return 0; /* it is the runtime */
 	for (i = 0; i < t->setup->binds; i++) {
-		if (bind_runtime(t->setup->bind[i].path, 0) < 0)
+		if (bind_runtime(t, t->setup->bind[i].path, 0) < 0)
 			return -1;
 	}
 	if (t->seed_dir)
-		return bind_tree(t->seed_dir, "/go-cache",
-				 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+		return template_bind(t, t->seed_dir, "/go-cache",
+				     MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	if (t->abilities->go_seed)
-		return bind_tree(t->setup->go_seed_dir, "/go-seed", PLAIN);
+		return template_bind(t, t->setup->go_seed_dir, "/go-seed", PLAIN);
 	return 0;
+}
+
+/* what a session has written lies between these places and what is bound there */
+static int make_binds(struct building *t)
+{
+	int r;
+
+	t->places_only = t->session != NULL;
+	r = template_bind_runtime(t);
+	if (r == 0)
+		r = template_bind_volumes(t);
+	t->places_only = false;
+	return r;
 }
 
 /* /bin and its like, where the host has them as links into /usr */
@@ -189,7 +201,8 @@ static int make_links(struct building *t)
 	ssize_t len;
 	unsigned i;
 
-	(void)t;
+	if (template_has_image(t))
+		return 0;
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		snprintf(path, sizeof(path), "/%s", names[i]);
 		len = readlink(path, target, sizeof(target) - 1);
@@ -213,10 +226,9 @@ static int make_devices(struct building *t)
 					       {"/proc/self/fd/2", "dev/stderr"}};
 	unsigned i;
 
-	(void)t;
 	for (i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
-		if (bind_tree(nodes[i], nodes[i], MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) <
-		    0)
+		if (template_bind(t, nodes[i], nodes[i],
+				  MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC) < 0)
 			return -1;
 	}
 	for (i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
@@ -226,28 +238,40 @@ static int make_devices(struct building *t)
 	return 0;
 }
 
+static int make_file(const char *name, const char *text)
+{
+	auto_fd int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+	return fd < 0 ? -1 : fs_write_all(fd, text, strlen(text));
+}
+
 /* our own instead of the host's: no names of its users, no addresses */
 static int make_etc(struct building *t)
 {
-	static const char *const files[][2] = {
-		{"etc/passwd",
+	enum { ALWAYS, APART, POD }; /* in a pod's network its hosts file is bound */
+	static const struct {
+		int when;
+		const char *name, *text;
+	} files[] = {
+		{ALWAYS, "etc/passwd",
 		 "sandbox:x:1000:1000:sandbox:/tmp:/bin/bash\n"
 		 "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
-		{"etc/group", "sandbox:x:1000:\nnogroup:x:65534:\n"},
-		{"etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"},
-		{"etc/hostname", "sandbox\n"},
-		{"etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"},
+		{ALWAYS, "etc/group", "sandbox:x:1000:\nnogroup:x:65534:\n"},
+		{ALWAYS, "etc/hostname", "sandbox\n"},
+		{APART, "etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"},
+		{APART, "etc/nsswitch.conf",
+		 "passwd: files\ngroup: files\nhosts: files\n"},
+		{POD, "etc/nsswitch.conf",
+		 "passwd: files\ngroup: files\nhosts: files dns\n"},
 	};
+	const int left_out = t->abilities->pod ? APART : POD;
 	unsigned i;
 
-	(void)t;
 	if (mkdir("etc", 0755) < 0 && errno != EEXIST)
 		return -1;
 	for (i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		auto_fd int fd = open(files[i][0],
-				      O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-
-		if (fd < 0 || fs_write_all(fd, files[i][1], strlen(files[i][1])) < 0)
+		if (files[i].when != left_out &&
+		    make_file(files[i].name, files[i].text) < 0)
 			return -1;
 	}
 	return symlink("../usr/lib/os-release", "etc/os-release");
@@ -255,16 +279,23 @@ static int make_etc(struct building *t)
 
 static int make_directories(struct building *t)
 {
-	static const char *const names[] = {"dev/shm", "proc", "work",    "tmp",
-					    "run",     "var",  "go-cache"};
+	static const char *const names[] = {"dev/shm",  "proc",     "work",
+					    "tmp",      "run",      "var",
+					    "go-cache", "packages", "node_modules"};
+	char script[64];
 	unsigned i;
 
-	(void)t;
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		if (mkdir(names[i], 0755) < 0 && errno != EEXIST)
 			return -1;
 	}
-	return symlink("../tmp", "var/tmp");
+	/* what an interpreter is started on that runs are forked from; they cover it */
+	snprintf(script, sizeof(script), "/work/%s",
+		 t->setup->row[t->setup->fork_row].script);
+	if (t->setup->forks && make_place(t, script, false) < 0)
+		return -1;
+	/* there when something below it is bound */
+	return symlink("../tmp", "var/tmp") < 0 && errno != EEXIST ? -1 : 0;
 }
 
 /*
@@ -275,7 +306,7 @@ static int make_proc(struct building *t)
 {
 	if (!t->abilities->private_proc)
 		return 0;
-	return bind_tree("/proc", "/proc", 0);
+	return template_bind(t, "/proc", "/proc", 0);
 }
 
 static int enter_root(struct building *t)
@@ -284,15 +315,18 @@ static int enter_root(struct building *t)
 		return chroot("."); /* the root lies on top of the old one already */
 	if (sys_pivot_root(".", ".") < 0)
 		return -1;
+	/* on the old root lies what a session's own was built on */
+	if (t->session && umount2(".", MNT_DETACH) < 0)
+		return -1;
 	return umount2(".", MNT_DETACH);
 }
 
 static int make_read_only(struct building *t)
 {
-	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
-					      MOUNT_ATTR_NODEV};
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
 
-	(void)t;
+	if (!t->session || t->session->stack->read_only)
+		attr.attr_set |= MOUNT_ATTR_RDONLY;
 	if (chdir("/") < 0)
 		return -1;
 	return sys_mount_setattr(AT_FDCWD, "/", 0, &attr);
@@ -305,21 +339,32 @@ static const struct {
 	{make_namespaces, "slot_namespaces"},
 	{make_private,
 	 "slot_private"}, /* first of the mounts, or they would spread to the host */
+	{template_session_mapping, "session_mapping"},
 	{make_root, "slot_root"},
 	{make_binds, "slot_binds"},
 	{make_links, "slot_links"},
 	{make_devices, "slot_devices"},
 	{make_etc, "slot_etc"},
 	{make_directories, "slot_directories"},
+	{template_session_ids, "session_ids"},
+	{template_session_root, "session_root"},
+	{template_session_mounts, "session_mounts"},
 	{make_proc, "slot_proc"},
 	{enter_root, "slot_pivot"},
 	{make_read_only, "slot_read_only"},
 };
 
 int template_build(const struct setup *setup, const struct abilities *a,
-		   const char *seed_dir, const char **out_step)
+		   const char *seed_dir, const struct session_root *session,
+		   const char **out_step)
 {
-	struct building t = {setup, a, seed_dir, -1};
+	struct building t = {.setup = setup,
+			     .abilities = a,
+			     .seed_dir = seed_dir,
+			     .session = session,
+			     .root_fd = -1,
+			     .mapping_fd = -1,
+			     .below_fd = -1};
 	mode_t mask = umask(0022);
 	unsigned i;
 	int r = 0;
@@ -329,6 +374,8 @@ int template_build(const struct setup *setup, const struct abilities *a,
 		r = steps[i].run(&t);
 	}
 	defer_close(&t.root_fd);
+	defer_close(&t.below_fd);
+	defer_close(&t.mapping_fd);
 	umask(mask);
 	return r;
 }

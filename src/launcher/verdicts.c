@@ -193,6 +193,14 @@ static void look_violations(const struct launcher *l, const struct probe_facts *
 	}
 }
 
+/* what is seen of it stays the evidence */
+static void give_up_network(struct layer *out)
+{
+	out->requested = 0;
+	REASON(out, "given up by the operator: SANDBOX_NETWORK=pod");
+	FIX(out, "%s", "");
+}
+
 static void look(const struct launcher *l, const struct probe_facts *f, struct report *r)
 {
 	int ns;
@@ -201,10 +209,14 @@ static void look(const struct launcher *l, const struct probe_facts *f, struct r
 	look_violations(l, f, &r->layer[LAYER_VIOLATIONS]);
 	if (launcher_shares(l)) {
 		verdicts_shared(l, f, r);
+		if (l->abilities.pod)
+			give_up_network(&r->layer[LAYER_NETWORK_NAMESPACE]);
 		return;
 	}
 	for (ns = 0; ns < NS_COUNT; ns++)
 		look_namespace(l, &f->seen, ns, &r->layer[LAYER_USER_NAMESPACE + ns]);
+	if (l->abilities.pod)
+		give_up_network(&r->layer[LAYER_NETWORK_NAMESPACE]);
 	look_root(l, f, &r->layer[LAYER_ROOT]);
 	look_proc(l, f, &r->layer[LAYER_PROC]);
 	look_rights(l, &f->seen, r);
@@ -256,7 +268,7 @@ static uint32_t level_of(struct report *r)
 	for (i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
 		struct layer *n = &r->layer[needed[i]];
 
-		if (!n->active) {
+		if (n->requested && !n->active) {
 			verdicts_say(r->summary, sizeof(r->summary), "%s is missing: %s",
 				     report_layer_name(needed[i]),
 				     n->reason[0] ? n->reason : n->evidence);
@@ -266,9 +278,10 @@ static uint32_t level_of(struct report *r)
 	for (i = 0; i < LAYER_COUNT; i++) {
 		struct layer *n = &r->layer[i];
 
-		/* active with a reason: it holds, but not in its full form. Telling what
-		 * was refused is not isolation */
-		if (i != LAYER_VIOLATIONS && n->requested &&
+		/* active with a reason: it holds, but not in its full form. Given up is
+		 * no less than that: only a kernel without Landlock is excused. Telling
+		 * what was refused is not isolation */
+		if (i != LAYER_VIOLATIONS && (n->requested || i != LAYER_LANDLOCK) &&
 		    (!n->active || n->reason[0])) {
 			verdicts_say(r->summary, sizeof(r->summary), "%s: %s",
 				     report_layer_name(i),

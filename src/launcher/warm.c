@@ -29,8 +29,10 @@
 #define READY_MS 10000 /* that an interpreter may take to its start */
 #define OLD_MS 600000  /* then it is replaced: its random seeds are not for ever */
 #define TELL_MS 100
+#define SOON_MS 5
 #define RETRY_FIRST_MS 100
 #define RETRY_MOST_MS 60000
+#define NO_LAYERS_MS 60000 /* after one that could not be moved */
 
 static bool possible(const struct launcher *l)
 {
@@ -61,46 +63,59 @@ static void on_retry(void *arg)
 	warm_fill(arg);
 }
 
-/* what all that wait hold, in KiB */
-static uint64_t held(const struct launcher *l)
+uint64_t warm_holds(const struct launcher *l)
 {
 	uint64_t kb = 0;
 
 	for (unsigned i = 0; i < l->slot_count; i++)
-		kb += l->slots[i].state == SLOT_WAITING ? l->slots[i].run.held_kb : 0;
+		kb += l->slots[i].held_kb +
+		      (l->slots[i].state == SLOT_WAITING ? l->slots[i].run.held_kb : 0);
 	return kb;
 }
 
-static bool has_room(const struct launcher *l, uint64_t kb)
+bool warm_has_room(const struct launcher *l, uint64_t kb)
 {
-	return held(l) + kb <= (uint64_t)l->setup->warm_memory_mb << 10;
-}
-
-static void on_tell(void *arg);
-
-/* the server, which has it for who asks; one that does not listen now is told later */
-static void tell(struct launcher *l)
-{
-	struct message m = {.type = MSG_WARM};
-
-	if (l->unsent) {
-		l->warm.tell.fn = on_tell;
-		l->warm.tell.arg = l;
-		loop_timer_at(l->loop, &l->warm.tell, loop_now_ns() + TELL_MS * MS);
-		return;
-	}
-	m.warm.rows = l->setup->rows;
-	m.warm.memory_kb = held(l);
-	for (unsigned i = 0; i < l->slot_count; i++) {
-		if (l->slots[i].state == SLOT_WAITING)
-			m.warm.ready[l->slots[i].run.plan.row]++;
-	}
-	launcher_send(l, &m, NULL);
+	return warm_holds(l) + kb <= (uint64_t)l->setup->warm_memory_mb << 10;
 }
 
 static void on_tell(void *arg)
 {
-	tell(arg);
+	warm_tell(arg);
+}
+
+static void tell_later(struct launcher *l, uint64_t ms)
+{
+	l->warm.tell.fn = on_tell;
+	l->warm.tell.arg = l;
+	loop_timer_at(l->loop, &l->warm.tell, loop_now_ns() + ms * MS);
+}
+
+/* an interpreter that forks is free again in a moment: each time would be twice a run */
+void warm_tell_soon(struct launcher *l)
+{
+	if (!l->warm.tell.place)
+		tell_later(l, SOON_MS);
+}
+
+/* the server, which has it for who asks; one that does not listen now is told later */
+void warm_tell(struct launcher *l)
+{
+	struct message m = {.type = MSG_WARM};
+
+	if (l->unsent) {
+		tell_later(l, TELL_MS);
+		return;
+	}
+	m.warm.rows = l->setup->rows;
+	m.warm.memory_kb = warm_holds(l);
+	for (unsigned i = 0; i < l->slot_count; i++) {
+		if (l->slots[i].state == SLOT_WAITING)
+			m.warm.ready[l->slots[i].run.plan.row]++;
+		if (l->slots[i].forks && l->slots[i].state == SLOT_FREE)
+			m.warm.ready[l->setup->fork_row]++;
+	}
+	memcpy(m.warm.fork_failed, l->warm.fork_failed, sizeof(m.warm.fork_failed));
+	launcher_send(l, &m, NULL);
 }
 
 /* the row that has the fewest and may be tried; -1: none is to be made now */
@@ -118,7 +133,7 @@ static int neediest(struct launcher *l)
 		n = count(l, row);
 		if (n < 0)
 			return -1;
-		if (n >= least || !has_room(l, l->warm.row[row].size_kb))
+		if (n >= least || !warm_has_room(l, l->warm.row[row].size_kb))
 			continue;
 		if (not_before > now) {
 			l->warm.retry.fn = on_retry;
@@ -134,10 +149,36 @@ static int neediest(struct launcher *l)
 
 void warm_start(struct launcher *l)
 {
-	if (l->setup->warm > 0 && !possible(l))
-		log_warn("warm.none", "reason=\"%s\"",
-			 launcher_shares(l) ? "runs share the host's namespaces"
-					    : "no cgroup counts what a run uses");
+	if ((l->setup->warm > 0 || l->setup->forks > 0) &&
+	    (launcher_shares(l) || l->cgroups.kind == CGROUP_NONE))
+		log_event(l->setup->warm_asked || l->setup->forks ? LOG_WARN : LOG_DEBUG,
+			  "warm.none", "reason=\"%s\"",
+			  launcher_shares(l) ? "runs share the host's namespaces"
+					     : "no cgroup counts what a run uses");
+}
+
+/* A slot that no run will miss, whatever comes at once; NULL: there is none yet. They
+ * are built one by one, when there is something to put into them. */
+static struct slot *spare(struct launcher *l)
+{
+	struct slot *empty = NULL;
+	unsigned usable = 0, building = 0;
+
+	for (unsigned i = 0; i < l->slot_count; i++) {
+		struct slot *s = &l->slots[i];
+
+		if (s->forks)
+			continue;
+		usable += s->state == SLOT_FREE || s->state == SLOT_BUSY;
+		building += s->state == SLOT_BUILDING;
+		if (s->state == SLOT_EMPTY && !s->retry.place)
+			empty = empty ? empty : s;
+	}
+	if (usable > launcher_capacity(l))
+		return slot_free_one(l);
+	if (empty && usable + building <= launcher_capacity(l))
+		slot_build(empty);
+	return NULL;
 }
 
 void warm_fill(struct launcher *l)
@@ -145,11 +186,22 @@ void warm_fill(struct launcher *l)
 	struct slot *s;
 	int row;
 
-	if (!possible(l) || l->waiting_count || !(s = slot_free_one(l)))
+	if (!possible(l) || l->waiting_count)
 		return;
 	row = neediest(l);
-	if (row >= 0)
+	s = row >= 0 ? spare(l) : NULL;
+	if (s)
 		slot_start_waiting(s, (uint32_t)row);
+}
+
+static uint64_t old_ms(const struct launcher *l)
+{
+#ifdef SANDBOX_TEST_HOOKS
+	if (strcmp(l->setup->test_fault, "old") == 0)
+		return 300;
+#endif
+	(void)l;
+	return OLD_MS;
 }
 
 void warm_ready(struct run *r)
@@ -165,7 +217,7 @@ void warm_ready(struct run *r)
 	if (kb == CGROUP_UNKNOWN64) /* as much as it may */
 		kb = (uint64_t)r->plan.limits.memory_mb << 10;
 	l->warm.row[r->plan.row].size_kb = r->held_kb = kb;
-	if (!has_room(l, kb)) {
+	if (!warm_has_room(l, kb)) {
 		log_info("warm.full", "row=%u memory_kb=%llu", r->plan.row,
 			 (unsigned long long)kb);
 		r->killed = true; /* by us: no fault of its own */
@@ -173,8 +225,8 @@ void warm_ready(struct run *r)
 		return;
 	}
 	s->state = SLOT_WAITING;
-	tell(l);
-	loop_timer_at(l->loop, &r->timer, loop_now_ns() + OLD_MS * MS);
+	warm_tell(l);
+	loop_timer_at(l->loop, &r->timer, loop_now_ns() + old_ms(l) * MS);
 	log_debug("warm.ready", "slot=%u row=%u", s->n, r->plan.row);
 	warm_fill(l);
 }
@@ -221,7 +273,16 @@ static int resize(const struct run *r, uint32_t disk_mb)
 	return sys_fsconfig(fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0);
 }
 
-static int hand_over(struct slot *s, const struct message *m, int input_fd,
+/* a run's layer of packages; it is its own from here on, whatever becomes of it */
+static int give_layer(struct run *r, int layer_fd)
+{
+	if (layer_fd < 0)
+		return 0;
+	r->layer_fd = fcntl(layer_fd, F_DUPFD_CLOEXEC, 0);
+	return r->layer_fd < 0 ? -1 : layers_move(r);
+}
+
+static int hand_over(struct slot *s, const struct message *m, int input_fd, int layer_fd,
 		     const char **out_reason)
 {
 	const struct cgroup_limits want = slot_limits(s, &m->plan);
@@ -242,6 +303,13 @@ static int hand_over(struct slot *s, const struct message *m, int input_fd,
 	if (cgroup_slot_idle(&s->cgroup, false) < 0 ||
 	    cgroup_run_limit(&s->cgroup, &want, &e) < 0)
 		return -1;
+	*out_reason = "layer";
+	if (give_layer(r, layer_fd) < 0) {
+		s->launcher->warm.no_layers_ns = loop_now_ns() + NO_LAYERS_MS * MS;
+		return -1;
+	}
+	/* we keep mounts_fd: who lets go of the mounts last waits until nobody looks at
+	 * them any more, and that is not the run's end but ours, behind the answer */
 	*out_reason = "order";
 	r->input_fd = fcntl(input_fd, F_DUPFD_CLOEXEC, 0);
 	if (r->input_fd < 0)
@@ -252,7 +320,13 @@ static int hand_over(struct slot *s, const struct message *m, int input_fd,
 bool warm_take(struct launcher *l, const struct message *m, int input_fd,
 	       uint64_t arrived_ns)
 {
-	if (m->plan.cold || !possible(l))
+	auto_fd int layer_fd = -1;
+
+	if (m->plan.cold >= COLD_ALWAYS || !possible(l) ||
+	    (m->plan.has_layer && loop_now_ns() < l->warm.no_layers_ns))
+		return false;
+	/* one that is not there is no fault of who waits: a cold start finds it too */
+	if (m->plan.has_layer && (layer_fd = layers_open(l, &m->plan)) < 0)
 		return false;
 	for (unsigned i = 0; i < l->slot_count; i++) {
 		struct slot *s = &l->slots[i];
@@ -260,15 +334,17 @@ bool warm_take(struct launcher *l, const struct message *m, int input_fd,
 		const char *reason;
 
 		if (s->state != SLOT_WAITING || r->plan.row != m->plan.row ||
+		    (m->plan.cold && !r->takes_words) ||
 		    (l->warm.fixed_disk &&
 		     r->plan.limits.disk_mb != m->plan.limits.disk_mb))
 			continue;
-		if (hand_over(s, m, input_fd, &reason) < 0) {
+		if (hand_over(s, m, input_fd, layer_fd, &reason) < 0) {
 			discard(s, reason, errno);
+			if (strcmp(reason, "layer") == 0)
+				return false;
 			continue;
 		}
-		s->state = SLOT_BUSY;
-		tell(l);
+		s->state = SLOT_BUSY; /* which is told when it has started */
 		r->warm = true;
 		r->id = m->run;
 		r->plan = m->plan;
@@ -279,13 +355,19 @@ bool warm_take(struct launcher *l, const struct message *m, int input_fd,
 	return false;
 }
 
-void warm_started(struct run *r)
+void warm_started(struct run *r, const struct message *started)
 {
 	const struct message m = {.type = MSG_STREAMS, .fds = 3, .run = r->id};
 	struct launcher *l = r->slot->launcher;
 
-	/* not before: a run that has to start cold has other ones */
+	/* All at once, so that the server wakes once. Not before: a run that has to start
+	 * cold has other streams. */
+	if (r->slot->forks)
+		warm_tell_soon(l);
+	else
+		warm_tell(l);
 	launcher_send(l, &m, r->stream_fd);
+	launcher_send(l, started, NULL);
 	for (int i = 0; i < 3; i++)
 		close(take_fd(&r->stream_fd[i]));
 	close(take_fd(&r->input_fd));
@@ -314,13 +396,14 @@ static void start_cold(struct run *r, const char *step, int num)
 	struct launcher *l = r->slot->launcher;
 	struct message m = {.type = MSG_RUN, .run = r->id};
 	const uint64_t arrived_ns = r->arrived_ns;
-	auto_fd int input_fd = take_fd(&r->input_fd);
+	int fds[RUN_FDS] = {take_fd(&r->input_fd), -1};
 
 	log_warn("warm.cold", "slot=%u step=%s error=\"%s\"", r->slot->n, step,
 		 strerror(num));
 	m.plan = r->plan;
 	slot_reset(r->slot);
-	launcher_start_cold(l, &m, &input_fd, arrived_ns);
+	launcher_start_cold(l, &m, fds, arrived_ns);
+	defer_close(&fds[RUN_INPUT]);
 }
 
 void warm_failed(struct run *r, const char *step, int num)
@@ -331,10 +414,16 @@ void warm_failed(struct run *r, const char *step, int num)
 	const bool meant = r->killed || (s->state == SLOT_WAITING && r->timed_out);
 	const int layer = lost_layer_of(l, step, num);
 
-	if (!meant)
+	/* nor is it its fault that a layer has what an interpreter had at its start */
+	if (!meant && num != CHILD_HAS_ALREADY)
 		put_off(l, row);
+	/* then without it: what a request adds to its words starts cold */
+	if (num == ENOEXEC && strcmp(step, "order") == 0 &&
+	    l->setup->row[row].ahead != AHEAD_IMPORTS)
+		l->warm.row[row].plain = true;
 	if (s->state == SLOT_BUSY) {
 		start_cold(r, step, num);
+		warm_tell(l);
 		return;
 	}
 	if (!meant)
@@ -343,7 +432,7 @@ void warm_failed(struct run *r, const char *step, int num)
 	if (layer >= 0)
 		lost_begin(l, layer, step, num);
 	slot_reset(s);
-	tell(l);
+	warm_tell(l);
 }
 
 void warm_drop(struct launcher *l)

@@ -29,13 +29,13 @@
 #define MS 1000000ull
 #define ENDING_MS 1000 /* that init has to end its tree */
 #define ORPHANS_MS 2
-#define END_MS 5 /* from the end of the program to that of its tree, as a rule */
 
 void run_init(struct run *r, struct slot *s)
 {
 	r->slot = s;
 	r->pid_fd = r->news_fd = r->work_fd = r->proc_fd = r->place_fd = -1;
-	r->canary_fd = r->collector_fd = r->files_fd = r->notify.fd = -1;
+	r->sockets_fd = r->canary_fd = r->collector_fd = r->files_fd = r->notify.fd = -1;
+	r->layer_fd = r->mounts_fd = -1;
 	r->stream_fd[0] = r->stream_fd[1] = r->stream_fd[2] = r->input_fd = -1;
 	r->failed.step = -1;
 }
@@ -45,7 +45,8 @@ void run_clear(struct run *r)
 	struct slot *s = r->slot;
 	int *fds[] = {&r->pid_fd,       &r->news_fd,      &r->work_fd,      &r->proc_fd,
 		      &r->place_fd,     &r->canary_fd,    &r->collector_fd, &r->files_fd,
-		      &r->stream_fd[0], &r->stream_fd[1], &r->stream_fd[2], &r->input_fd};
+		      &r->stream_fd[0], &r->stream_fd[1], &r->stream_fd[2], &r->input_fd,
+		      &r->sockets_fd,   &r->layer_fd,     &r->mounts_fd};
 	unsigned i;
 
 	loop_timer_stop(s->launcher->loop, &r->timer);
@@ -60,6 +61,14 @@ void run_clear(struct run *r)
 	run_init(r, s);
 }
 
+static void kill_now(struct run *r)
+{
+	sys_pidfd_send_signal(r->pid_fd, SIGKILL);
+	/* process 1 takes the rest along, but only when it gets to run: among many that
+	 * spin that may take longer than anybody should wait */
+	cgroup_kill(&r->slot->cgroup, r->slot->worker);
+}
+
 void run_kill(struct run *r)
 {
 	if (r->pid_fd < 0 || r->dead)
@@ -67,19 +76,17 @@ void run_kill(struct run *r)
 	cgroup_unthrottle(&r->slot->cgroup);
 	/* refused: it dies slowly, but dies */
 	(void)cgroup_slot_idle(&r->slot->cgroup, false);
-	/* who is no process 1 has to take the rest along itself; killed only when it does
-	 * not, and then its orphans come to us */
-	if (launcher_shares(r->slot->launcher) && !r->ending) {
-		r->ending = true;
-		sys_pidfd_send_signal(r->pid_fd, SIGTERM);
-		loop_timer_at(r->slot->launcher->loop, &r->timer,
-			      loop_now_ns() + ENDING_MS * MS);
+	if (!launcher_shares(r->slot->launcher)) {
+		kill_now(r);
 		return;
 	}
-	sys_pidfd_send_signal(r->pid_fd, SIGKILL);
-	/* process 1 takes the rest along, but only when it gets to run: among many that
-	 * spin that may take longer than anybody should wait */
-	cgroup_kill(&r->slot->cgroup, r->slot->worker);
+	/* who is no process 1 has to take the rest along itself, however often it is
+	 * told; killed only when its time is up, and then its orphans come to us */
+	if (r->ending)
+		return;
+	r->ending = true;
+	sys_pidfd_send_signal(r->pid_fd, SIGTERM);
+	loop_timer_at(r->slot->launcher->loop, &r->timer, loop_now_ns() + ENDING_MS * MS);
 }
 
 /* on the way out: kill, and wait until nothing of it is left */
@@ -94,7 +101,7 @@ void run_end(struct run *r)
 
 		run_kill(r);
 		if (r->ending && poll(&p, 1, ENDING_MS) != 1)
-			run_kill(r);
+			kill_now(r);
 		(void)sys_reap(r->pid, NULL, NULL);
 		r->dead = true;
 	}
@@ -133,6 +140,10 @@ static void failed(struct run *r, const char *step, int num)
 	char copy[32];
 
 	snprintf(copy, sizeof(copy), "%s", step);
+	if (r->plan.errand == ERRAND_SESSION) {
+		session_slot_failed(r->slot, copy, num);
+		return;
+	}
 	if (r->plan.errand == ERRAND_SEED) {
 		log_warn("seed.failed", "step=%s error=\"%s\"", copy, strerror(num));
 		seed_over(l, false);
@@ -155,81 +166,26 @@ void run_refused(struct run *r, const char *step, int num)
 	failed(r, step, num);
 }
 
-/* calls of the program wait for an answer: without one it must not run */
-static void take_listener(struct run *r, int *fd)
+/* the server has it made, and asks again */
+void run_no_layer(struct run *r)
 {
-	if (notify_take(r, fd) == 0)
-		return;
-	r->failed = (struct child_news){.num = errno};
-	r->failed.step = child_step_find("listener");
-	run_kill(r);
+	struct message m = {.type = MSG_FAILED, .run = r->id};
+
+	m.failure.no_layer = 1;
+	launcher_send(r->slot->launcher, &m, NULL);
+	slot_reset(r->slot);
 }
 
-/* links to the compile cache's seed are no doing of the program's, and many */
-static void take_own_place(struct run *r, int *fd)
+static void over(struct run *r);
+
+/* a command has ended, its tree has not: told now, and its init stays with the rest */
+static void leave(struct run *r)
 {
-	const struct launcher *l = r->slot->launcher;
+	struct sample last;
 
-	r->place_fd = take_fd(fd);
-	if (l->abilities.go_seed && l->setup->row[r->plan.row].go_cache &&
-	    r->plan.errand == ERRAND_NONE)
-		sample_disk(r->place_fd, UINT64_MAX, &r->disk_base);
-}
-
-static void started(struct run *r, uint64_t at_ns)
-{
-	struct message m = {.type = MSG_STARTED, .run = r->id};
-
-	if (r->slot->state != SLOT_BUSY) {
-		run_kill(r); /* without an order */
-		return;
-	}
-	r->started = true;
-	r->started_ns = at_ns;
-	m.setup_us = (at_ns - r->arrived_ns) / 1000;
-	if (r->warm)
-		warm_started(r);
-	if (r->plan.errand == ERRAND_NONE)
-		launcher_send(r->slot->launcher, &m, NULL);
-	loop_timer_at(r->slot->launcher->loop, &r->timer, 0);
-}
-
-static void on_news(void *arg, uint32_t events)
-{
-	struct run *r = arg;
-	struct child_news n = {0};
-	int fds[FDPASS_MAX], got;
-	size_t count, i;
-
-	(void)events;
-	while ((got = fdpass_receive(r->news_fd, &n, sizeof(n), fds, &count,
-				     FDPASS_NOW)) == 1) {
-		if (n.type == NEWS_PLACES && r->work_fd < 0) {
-			r->work_fd = take_fd(&fds[0]);
-			if (launcher_shares(r->slot->launcher))
-				take_own_place(r, &fds[1]);
-			else
-				r->proc_fd = take_fd(&fds[1]);
-		} else if (n.type == NEWS_FAILED && !r->started) {
-			r->failed = n;
-		} else if (n.type == NEWS_LISTENER && !r->notify.taken && !r->started) {
-			take_listener(r, &fds[0]);
-		} else if (n.type == NEWS_STARTED && r->failed.step < 0 && !r->started) {
-			started(r, n.at_ns);
-		} else if (n.type == NEWS_READY) {
-			warm_ready(r);
-		} else if (n.type == NEWS_EXITED && !r->exited) {
-			r->exited = true;
-			r->wait_status = n.status;
-			r->exited_ns = n.at_ns;
-			loop_timer_at(r->slot->launcher->loop, &r->timer,
-				      loop_now_ns() + END_MS * MS);
-		}
-		for (i = 0; i < count; i++)
-			defer_close(&fds[i]);
-	}
-	if (got == 0 || errno != EAGAIN)
-		loop_remove(r->slot->launcher->loop, r->news_fd);
+	run_measure(r, &last); /* nobody waits for its init, whose usage it would be */
+	r->left = true;
+	over(r);
 }
 
 static void on_timer(void *arg)
@@ -241,8 +197,15 @@ static void on_timer(void *arg)
 		collect_kill(r->collector_fd);
 		return;
 	}
-	if (r->ending ||
-	    r->exited) { /* it was in time, but others of its tree are slow to go */
+	if (r->ending) {
+		kill_now(r);
+		return;
+	}
+	if (r->exited && session_by_tree(r->slot)) {
+		leave(r);
+		return;
+	}
+	if (r->exited) { /* it was in time, but others of its tree are slow to go */
 		run_kill(r);
 		return;
 	}
@@ -264,12 +227,14 @@ static void on_timer(void *arg)
 }
 
 /* the collector is through, or was not needed: the answer, and the slot is free again */
-static void finish(struct run *r)
+void run_finish(struct run *r)
 {
 	struct message m = {.type = MSG_DONE, .run = r->id};
 	struct outcome *o = &m.outcome;
 
 	run_judge(r, o);
+	session_outcome(r->slot, o);
+	o->layer = r->layer_result;
 	o->violations = notify_known(r);
 	notify_tell(r);
 	o->files = r->files_fd >= 0 ? OUTCOME_FILES
@@ -286,7 +251,7 @@ static void starved(struct run *r)
 {
 	r->memory_out = true;
 	r->started_ns = loop_now_ns();
-	finish(r);
+	run_finish(r);
 }
 
 static void worker_lost(struct run *r)
@@ -315,7 +280,7 @@ static void on_collected(void *arg, uint32_t events)
 		close(r->files_fd);
 		r->files_fd = -1;
 	}
-	finish(r);
+	run_finish(r);
 }
 
 static void collect(struct run *r)
@@ -333,14 +298,16 @@ static void collect(struct run *r)
 	};
 	struct err e = {0};
 
-	if (r->killed || r->work_fd < 0) {
-		finish(r);
+	if (r->killed || r->work_fd < 0 ||
+	    (!launcher_shares(r->slot->launcher) &&
+	     collect_nothing(r->work_fd, setup->output_dir))) {
+		run_finish(r);
 		return;
 	}
 	if (collect_start(&job, &r->collector, &r->collector_fd, &r->files_fd, &e) < 0) {
 		log_error("collect.failed", "slot=%u error=\"%s\"", r->slot->n, e.text);
 		r->files_lost = true;
-		finish(r);
+		run_finish(r);
 		return;
 	}
 	loop_timer_at(l, &r->timer,
@@ -365,26 +332,46 @@ static bool lost(struct run *r)
 	       !cgroup_oom_seen(&r->slot->cgroup);
 }
 
+/* in a session others can end a command's init, and so can the command: its own end */
+static void killed_inside(struct run *r)
+{
+	r->exited = true;
+	r->wait_status = SIGKILL;
+	r->exited_ns = loop_now_ns();
+	if (!r->started)
+		r->started_ns = r->exited_ns;
+	run_finish(r);
+}
+
 static void over(struct run *r)
 {
 	struct launcher *l = r->slot->launcher;
 
-	if (r->orphan)
+	if (r->plan.errand == ERRAND_SESSION && r->started)
+		session_ended(r);
+	else if (r->orphan)
 		worker_lost(r);
 	else if (r->failed.step >= 0)
 		failed(r, child_step_name(r->failed.step), r->failed.num);
+	else if (r->plan.errand == ERRAND_SESSION)
+		failed(r, "session_setup", why_not_started(r));
 	else if (r->plan.errand == ERRAND_SEED)
 		seed_over(l, r->exited && r->wait_status == 0);
 	else if (r->plan.errand != ERRAND_NONE)
 		probe_run_over(l, r, NULL, 0); /* never calls execve, so never starts */
 	else if (warm_concerns(r))
 		failed(r, "waiting", why_not_started(r));
+	else if (session_entered(r->slot) && r->init_killed && lost(r))
+		killed_inside(r);
 	else if (!r->started && (r->memory_out || cgroup_oom_seen(&r->slot->cgroup)))
 		starved(r);
 	else if (!r->started)
-		failed(r, "setup", why_not_started(r));
+		failed(r, r->slot->session && r->killed ? "session_end" : "setup",
+		       why_not_started(r));
 	else if (lost(r))
 		failed(r, "init", ECHILD);
+	else if (l->setup->row[r->plan.row].installs)
+		layers_keep(r);
 	else
 		collect(r);
 }
@@ -403,6 +390,26 @@ static void on_orphans(void *arg)
 	over(r);
 }
 
+/* a session's command that did not end by itself: all of its tree goes with it */
+static void on_rest(void *arg)
+{
+	struct run *r = arg;
+
+	if (!session_rest_gone(r->slot)) {
+		loop_timer_at(r->slot->launcher->loop, &r->timer,
+			      loop_now_ns() + ORPHANS_MS * MS);
+		return;
+	}
+	over(r);
+}
+
+static bool rest_must_end(struct run *r)
+{
+	return session_entered(r->slot) &&
+	       (!r->exited || r->timed_out || r->cpu_out || r->disk_out || r->killed ||
+		r->memory_out || r->pids_out || cgroup_oom_seen(&r->slot->cgroup));
+}
+
 static void on_dead(void *arg, uint32_t events)
 {
 	struct run *r = arg;
@@ -415,12 +422,23 @@ static void on_dead(void *arg, uint32_t events)
 		log_error("run.wait", "slot=%u error=\"%s\"", r->slot->n,
 			  strerror(errno));
 	r->dead = true;
+	r->init_ended = status == 0;
+	r->init_killed = WIFSIGNALED(status);
+	if (r->left) { /* what it was waiting for has ended, or it was killed */
+		session_left_over(r->slot);
+		return;
+	}
 	if (r->news_fd >= 0 && !r->orphan)
-		on_news(r, 0); /* what it said last */
+		run_on_news(r, 0); /* what it said last */
 	loop_timer_stop(r->slot->launcher->loop, &r->timer);
 	if (launcher_shares(r->slot->launcher) && status != 0) {
 		r->timer.fn = on_orphans;
 		on_orphans(r);
+		return;
+	}
+	if (rest_must_end(r)) {
+		r->timer.fn = on_rest;
+		on_rest(r);
 		return;
 	}
 	over(r);
@@ -435,7 +453,7 @@ void run_watch(struct run *r)
 	r->timer.fn = on_timer;
 	r->timer.arg = r;
 	loop_timer_at(l, &r->timer, r->arrived_ns + ms * MS);
-	if (loop_add(l, r->news_fd, EPOLLIN, on_news, r) < 0 ||
+	if (loop_add(l, r->news_fd, EPOLLIN, run_on_news, r) < 0 ||
 	    loop_add(l, r->pid_fd, EPOLLIN, on_dead, r) < 0) {
 		log_error("run.watch", "slot=%u error=\"%s\"", r->slot->n,
 			  strerror(errno));

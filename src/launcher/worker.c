@@ -11,8 +11,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -22,13 +24,16 @@
 #include "base/caps.h"
 #include "base/defer.h"
 #include "base/fdpass.h"
+#include "base/fs.h"
+#include "base/mem.h"
 #include "base/sys.h"
+#include "launcher/fork.h"
 #include "launcher/launcher.h"
+#include "launcher/session.h"
 #include "launcher/sockets.h"
+#include "launcher/template.h"
 
 #define COUNT_MOST (1u << 20) /* processes of one uid */
-#define RUN_NAMESPACES \
-	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
 
 struct worker {
 	const struct slot *slot;
@@ -36,16 +41,10 @@ struct worker {
 	int socket_fd;
 	int proc_fd;
 	int self_fd;
-	int place_fd;            /* without namespaces: the slot's directory; else -1 */
-	unsigned long processes; /* of our uid at the start, where runs share it */
-};
-
-enum { ORDER_NEWS, ORDER_INPUT, ORDER_CGROUP, ORDER_FDS };
-
-/* in, out, err: the child's ends and ours */
-struct streams {
-	int child[3];
-	int ours[3];
+	int object_fd;
+	int template_fd, setup_fd; /* only of one that becomes an interpreter */
+	int place_fd;              /* without namespaces: the slot's directory; else -1 */
+	unsigned long processes;   /* of our uid at the start, where runs share it */
 };
 
 static void answer_with(const struct worker *w, const char *step, int num, int fd)
@@ -62,61 +61,31 @@ static void answer(const struct worker *w, const char *step, int num)
 	answer_with(w, step, num, -1);
 }
 
-static int make_streams(struct streams *s)
+static pid_t fork_on(void)
 {
-	int p[3][2], i;
-
-	for (i = 0; i < 3; i++)
-		s->child[i] = s->ours[i] = -1;
-	for (i = 0; i < 3; i++) {
-		if (pipe2(p[i], O_CLOEXEC) < 0)
-			return -1;
-		s->child[i] = p[i][i == 0 ? 0 : 1];
-		s->ours[i] = p[i][i == 0 ? 1 : 0];
-		/* the server's end must never make it wait; the program's end is ordinary
-		 */
-		if (fcntl(s->ours[i], F_SETFL, O_NONBLOCK) < 0)
-			return -1;
-	}
-	return 0;
+	return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
 }
 
-static void close_streams(struct streams *s)
+/* what waits for execve else hears that it is done; nothing of ours stays open */
+static _Noreturn void go_inside(const struct worker *w, struct child *c)
 {
-	int i;
+	char *argv[CHILD_WORDS + 1];
+	int argc = 0;
 
-	for (i = 0; i < 3; i++) {
-		defer_close(&s->child[i]);
-		defer_close(&s->ours[i]);
+	/* as execve would: its own to change; a few words, which the server counted */
+	while (argc < CHILD_WORDS && c->argv[argc]) {
+		argv[argc] = mem_copy(c->argv[argc]);
+		argc++;
 	}
-}
-
-/*
- * CLONE_PARENT: the launcher is the parent and waits. If clone3 is refused, the same set
- * through clone(2), never a smaller one; without clone3 nothing can be born in another
- * cgroup.
- */
-static pid_t clone_run(unsigned long namespaces, int cgroup_fd, int *out_pid_fd)
-{
-	struct clone_args args = {
-		.flags = namespaces | CLONE_PARENT | CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
-		.pidfd = (uint64_t)(uintptr_t)out_pid_fd,
-	};
-	pid_t pid;
-
-	if (cgroup_fd >= 0) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)cgroup_fd;
-	}
-	pid = sys_clone3(&args, sizeof(args));
-	if (pid < 0 && errno == ENOSYS && cgroup_fd < 0)
-		pid = (pid_t)syscall(SYS_clone, namespaces | CLONE_PARENT | CLONE_PIDFD,
-				     0, out_pid_fd, 0, 0);
-	return pid;
+	argv[argc] = NULL;
+	if (close(c->news_fd) < 0 || close(c->started_fd) < 0)
+		_exit(127);
+	/* it has written all it said; what others want done at an exit is not for here */
+	_exit(w->slot->launcher->inside(argc, argv));
 }
 
 static _Noreturn void start_child(const struct worker *w, const struct worker_order *o,
-				  const int *fds, const struct streams *s,
+				  const int *fds, const struct pipes *s,
 				  const char *place)
 {
 	static struct child c; /* large, and nobody else uses this process's copy */
@@ -127,13 +96,24 @@ static _Noreturn void start_child(const struct worker *w, const struct worker_or
 	c.abilities = l->abilities;
 	c.plan = o->plan;
 	c.waits = o->waits ? c.row->waits : WAITS_NOT;
+	c.object_fd = w->object_fd;
+	/* where nothing waits nothing is imported ahead */
+	c.ahead = c.row->ahead && !child_shares(&c) && !c.abilities.poll_memory &&
+		  c.plan.ahead;
 	c.script_fd = -1;
 	c.input_fd = fds[ORDER_INPUT];
+	c.egress_fd = c.plan.network == NETWORK_BROKER
+			      ? fds[o->into_cgroup ? ORDER_CGROUP + 1 : ORDER_CGROUP]
+			      : -1;
 	c.news_fd = fds[ORDER_NEWS];
 	c.proc_fd = w->proc_fd;
 	c.self_fd = w->self_fd;
 	memcpy(c.stream_fd, s->child, sizeof(c.stream_fd));
 	c.work_fd = c.listener_fd = -1;
+	/* behind the others that are there */
+	c.layer_fd = o->with_layer ? fds[ORDER_CGROUP + (o->into_cgroup ? 1 : 0) +
+					 (c.egress_fd >= 0 ? 1 : 0)]
+				   : -1;
 	c.outer_uid = w->slot->uid;
 	c.outer_gid = w->slot->gid;
 	c.keeps_groups = l->abilities.one_uid;
@@ -142,7 +122,10 @@ static _Noreturn void start_child(const struct worker *w, const struct worker_or
 	c.processes = w->processes;
 	c.launcher = w->launcher;
 	c.supervisor = l->supervisor;
+	if (c.row->self == SELF_INSIDE)
+		c.fork = fork_on;
 	child_main(&c);
+	go_inside(w, &c); /* only that returns */
 }
 
 /* a test wants to see a run whose worker died when it had cloned it */
@@ -158,12 +141,22 @@ static void test_die(const struct worker *w, const struct worker_order *o)
 #endif
 }
 
+static unsigned long namespaces_of(const struct worker *w, const struct plan *p)
+{
+	if (launcher_shares(w->slot->launcher) || p->session != SESSION_NOT)
+		return 0; /* a session's: the worker has come into them */
+	return RUN_NAMESPACES |
+	       (p->network == NETWORK_BROKER || p->errand == ERRAND_SESSION ? CLONE_NEWNET
+									    : 0);
+}
+
 static void obey(const struct worker *w, const struct worker_order *o, const int *fds)
 {
 	const bool shares = launcher_shares(w->slot->launcher);
+	const bool own_network = o->plan.network == NETWORK_BROKER;
 	struct worker_answer a = {.num = 0};
 	char place[SETUP_PATH] = "";
-	struct streams s;
+	struct pipes s;
 	int out[4], pid_fd = -1;
 
 	if (o->plan.errand == ERRAND_CLEAN) {
@@ -174,19 +167,25 @@ static void obey(const struct worker *w, const struct worker_order *o, const int
 		answer(w, "directory", errno);
 		return;
 	}
-	if (make_streams(&s) < 0) {
+	if (pipes_make(&s) < 0) {
 		answer(w, "pipes", errno);
-		close_streams(&s);
+		pipes_close(&s);
 		return;
 	}
-	a.pid = clone_run(shares ? 0 : RUN_NAMESPACES,
-			  o->into_cgroup ? fds[ORDER_CGROUP] : -1, &pid_fd);
+	/* the slot's network is of use to runs that have none: nothing can be left in it
+	 */
+	a.pid = clone_into(namespaces_of(w, &o->plan),
+			   o->into_cgroup ? fds[ORDER_CGROUP] : -1, &pid_fd);
 	if (a.pid == 0)
 		start_child(w, o, fds, &s, shares ? place : NULL);
 	test_die(w, o);
 	if (a.pid < 0) {
-		answer(w, "clone", errno);
-		close_streams(&s);
+		/* where other runs need none, only this one is the poorer for it */
+		answer(w,
+		       own_network && w->slot->launcher->abilities.pod ? "network"
+								       : "clone",
+		       errno);
+		pipes_close(&s);
 		return;
 	}
 	out[0] = pid_fd;
@@ -195,19 +194,27 @@ static void obey(const struct worker *w, const struct worker_order *o, const int
 	if (fdpass_send(w->socket_fd, &a, sizeof(a), out, 4) < 0)
 		_exit(1);
 	close(pid_fd);
-	close_streams(&s);
+	pipes_close(&s);
 }
 
 /* rights and descriptors down to what cloning needs */
 static int settle(struct worker *w)
 {
 	/* numbers from 3 on, in this order: child_descriptors() relies on it */
-	int *kept[] = {&w->socket_fd, &w->proc_fd, &w->self_fd, &w->place_fd};
+	int *kept[] = {&w->socket_fd,   &w->proc_fd,  &w->self_fd, &w->object_fd,
+		       &w->template_fd, &w->setup_fd, &w->place_fd};
 	enum { KEPT = sizeof(kept) / sizeof(kept[0]) };
 	const struct slot *s = w->slot;
+	const bool enters = session_entered(s);
 	int i, next = 3;
 
-	if (caps_become_nobody(s->uid, s->gid) < 0)
+	/* inside it has the number that the session's map gives it */
+	if (enters && session_is_root(s)
+		    ? caps_become_root_inside() < 0
+		    : caps_become_nobody(enters ? CHILD_UID : s->uid,
+					 enters ? CHILD_UID : s->gid) < 0)
+		return -1;
+	if (enters && prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return -1;
 	/* after the change of ids, which clears it */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
@@ -291,6 +298,41 @@ static int settle_shared(struct worker *w, const char **step)
 	return 0;
 }
 
+/*
+ * A command's worker goes where its session is. Its rights are those of the session's own
+ * user namespace from the first step on; it opens nothing there and is not in sight,
+ * since only what it clones is in the session's pid namespace.
+ */
+static int enter_session(const struct slot *s)
+{
+	const int *ns_fd = session_namespaces(s);
+	int i;
+
+	/* whatever it clones is the first to go when memory runs out; while nobody may
+	 * look into us our own /proc/self is root's, which a plain user is not */
+	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 ||
+	    fs_write_at(s->launcher->proc_fd, "self/oom_score_adj", "1000") < 0 ||
+	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return -1;
+	for (i = 0; i < NS_COUNT; i++) { /* the user namespace is the first */
+		if (setns(ns_fd[i], 0) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int make_root(const struct slot *s, const char **step)
+{
+	const struct launcher *l = s->launcher;
+
+	if (session_entered(s)) {
+		*step = "session_enter";
+		return enter_session(s);
+	}
+	return template_build(l->setup, &l->abilities, s->seed_dir, session_root(s),
+			      step);
+}
+
 /* 0, or -1 with errno and the step's name */
 static int build(struct worker *w, const char **step, int *out_sockets_fd)
 {
@@ -304,16 +346,17 @@ static int build(struct worker *w, const char **step, int *out_sockets_fd)
 	*step = "slot_directory";
 	if (shares)
 		w->place_fd = place_slot(l, s);
-	if (shares ? w->place_fd < 0
-		   : template_build(l->setup, &l->abilities, s->seed_dir, step) < 0)
+	if (shares ? w->place_fd < 0 : make_root(s, step) < 0)
 		return -1;
 	*step = "slot_identity";
 	if (settle(w) < 0 || (shares && settle_shared(w, step) < 0))
 		return -1;
 	*step = "slot_sockets";
-	if (launcher_counts_sockets(l))
-		*out_sockets_fd = sockets_open(shares ? s->uid : SOCKETS_OF_ALL);
-	return launcher_counts_sockets(l) && *out_sockets_fd < 0 ? -1 : 0;
+	/* those of a session are in a namespace that its process 1 makes, and tells of */
+	if (!launcher_counts_sockets(l) || s->session)
+		return 0;
+	*out_sockets_fd = sockets_open(shares ? s->uid : SOCKETS_OF_ALL);
+	return *out_sockets_fd < 0 ? -1 : 0;
 }
 
 _Noreturn void worker_main(const struct slot *s, int socket_fd)
@@ -324,6 +367,9 @@ _Noreturn void worker_main(const struct slot *s, int socket_fd)
 		.socket_fd = socket_fd,
 		.proc_fd = s->launcher->proc_fd,
 		.self_fd = s->launcher->self_fd,
+		.object_fd = s->launcher->object_fd,
+		.template_fd = s->forks ? s->launcher->template_fd : -1,
+		.setup_fd = s->forks ? s->launcher->setup_fd : -1,
 		.place_fd = -1,
 	};
 	struct worker_order order = {0};
@@ -334,6 +380,11 @@ _Noreturn void worker_main(const struct slot *s, int socket_fd)
 	prctl(PR_SET_NAME, "sandbox-worker", 0, 0, 0);
 	if (build(&w, &step, &sockets_fd) < 0) {
 		answer(&w, step, errno);
+		_exit(1);
+	}
+	if (s->forks) {
+		fork_become(s, &w.socket_fd, w.proc_fd, w.template_fd, w.setup_fd);
+		answer(&w, "fork_exec", errno);
 		_exit(1);
 	}
 	answer_with(&w, "", 0, sockets_fd);

@@ -13,10 +13,11 @@
 struct slot;
 
 /* launcher to worker; fds: the child's end of its news socket, input (or /dev/null),
- * cgroup if any */
+ * cgroup if any, where its listening socket goes if it has a broker */
 struct worker_order {
 	struct plan plan;
 	uint32_t into_cgroup; /* 1: a third descriptor says where the run is to be born */
+	uint32_t with_layer;  /* 1: the last one is its layer, to be mounted */
 	uint32_t waits; /* 1: it is to wait for its plan and input, as its row can */
 };
 
@@ -29,16 +30,25 @@ struct worker_answer {
 		    */
 };
 
+/* the descriptors of an order */
+enum { ORDER_NEWS, ORDER_INPUT, ORDER_CGROUP, ORDER_FDS };
+
+/* --- clone.c */
+
+/* in, out, err: the child's ends and ours */
+struct pipes {
+	int child[3];
+	int ours[3];
+};
+int pipes_make(struct pipes *s); /* -1: some may be open all the same */
+void pipes_close(struct pipes *s);
+
+#define RUN_NAMESPACES \
+	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
+/* 0 in the child; cgroup_fd: where it is to be born, or -1 */
+pid_t clone_into(unsigned long namespaces, int cgroup_fd, int *out_pid_fd);
+
 /* in a new process, forked by the launcher with all its rights; never returns */
 _Noreturn void worker_main(const struct slot *s, int socket_fd);
-
-/*
- * template.c: 0, or -1 with errno and the step's name. seed_dir: a compile cache to be
- * filled, bound writable; NULL for every slot but one.
- */
-struct abilities;
-struct setup;
-int template_build(const struct setup *setup, const struct abilities *a,
-		   const char *seed_dir, const char **out_step);
 
 #endif

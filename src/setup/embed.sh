@@ -1,11 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# embed.sh - write the C table of src/config/embedded.h, from the files named, to stdout
+# embed.sh - write a C table of src/config/embedded.h, from the files named, to stdout
+#
+# usage: embed.sh TABLE FILE...
 set -eu
 LC_ALL=C
 export LC_ALL
 
+table=$1
+shift
 echo '/* Written by src/setup/embed.sh; do not edit. */'
 echo '#include "config/embedded.h"'
 n=0
@@ -15,7 +19,7 @@ for file; do
 	echo '0x00};'
 	n=$((n + 1))
 done
-echo 'const struct embedded_policy embedded_policies[] = {'
+printf 'const struct embedded_file embedded_%s[] = {\n' "$table"
 n=0
 for file; do
 	name=${file##*/}
@@ -25,4 +29,4 @@ done
 # an array of nothing is not C
 [ "$n" -gt 0 ] || echo '{0},'
 echo '};'
-printf 'const size_t embedded_policy_count = %d;\n' "$n"
+printf 'const size_t embedded_%s_count = %d;\n' "$table" "$n"

@@ -4,6 +4,7 @@
 # packages.sh - install the Debian packages that a group of make targets needs
 #
 # usage: packages.sh GROUP...      groups: build run test clang lint fuzz cover vm image bench
+#                                          deb system
 #
 # A package is missing when what we use of it is missing, so a tool that came by another way
 # counts. Nothing missing: no call of apt-get, no network, no rights needed.
@@ -36,6 +37,12 @@ need_file() {
 	want "$package"
 }
 
+# the tests can fetch it for a python that has pip
+need_numpy() {
+	python3 -c 'import numpy' 2>/dev/null || python3 -m pip --version >/dev/null 2>&1 ||
+		want python3-numpy
+}
+
 group_build() {
 	compiler=${CC:-gcc}
 	need_command gcc "${compiler%% *}"
@@ -48,13 +55,18 @@ group_build() {
 group_run() { need_command python3 python3 go node; }
 
 group_test() {
+	need_command podman podman # for SANDBOX_TYPE=docker
+	need_command runc runc
 	need_command perl prove
 	need_file python3-pytest /usr/lib/python3/dist-packages/pytest/__init__.py
 	need_file python3-pytest-timeout /usr/lib/python3/dist-packages/pytest_timeout.py
+	need_file python3-yaml /usr/lib/python3/dist-packages/yaml/__init__.py
+	need_file python3-jsonschema /usr/lib/python3/dist-packages/jsonschema/__init__.py
 	need_command python3 python3
 	need_command golang-go go
 	need_command nodejs node
 	need_command npm npm
+	need_numpy
 	need_command bash bash
 	need_command busybox-static busybox
 	need_command curl curl
@@ -62,7 +74,11 @@ group_test() {
 	need_command jq jq
 	need_command procps ps
 	need_command slowhttptest slowhttptest
+	need_command chromium chromium
+	need_command chromium-driver chromedriver
+	need_file fonts-dejavu-core /usr/share/fonts/truetype/dejavu
 	need_command runc runc
+	need_command skopeo skopeo
 	need_file golang-github-containers-common /usr/share/containers/seccomp.json
 	need_command util-linux unshare
 }
@@ -89,13 +105,31 @@ group_cover() {
 
 group_vm() { need_command qemu-system-x86 qemu-system-x86_64; }
 
+group_deb() {
+	need_command debhelper dh
+	need_command dpkg-dev dpkg-buildpackage
+}
+
+# what puts a Debian with systemd into a virtual machine
+group_system() {
+	need_command debootstrap debootstrap
+	need_command e2fsprogs mke2fs
+	need_command busybox-static busybox
+}
+
 group_image() {
 	need_command podman podman
 	need_command buildah buildah
 	need_command runc runc
 	need_command debootstrap debootstrap
+	need_command curl curl
+	need_command iproute2 ip
+	need_command golang-go go
+	need_command npm npm
 	need_file ca-certificates /etc/ssl/certs/ca-certificates.crt
 }
+
+group_debian() { need_command debootstrap debootstrap; }
 
 group_bench() { # what we are measured against, where Debian has it
 	need_command bubblewrap bwrap
@@ -103,7 +137,11 @@ group_bench() { # what we are measured against, where Debian has it
 	need_command runc runc
 	need_command crun crun
 	need_command podman podman
+	need_command util-linux unshare
+	need_command bash bash
+	need_command python3 python3
 	need_command nodejs node
+	need_command golang-go go
 	need_file python3-numpy /usr/lib/python3/dist-packages/numpy/__init__.py
 }
 
@@ -129,7 +167,8 @@ apt() {
 [ $# -gt 0 ] || die "usage: packages.sh GROUP..."
 for group; do
 	case $group in
-	build | run | test | clang | lint | fuzz | cover | vm | image | bench) "group_$group" ;;
+	build | run | test | clang | lint | fuzz | cover | vm | image | bench | deb | system | debian)
+		"group_$group" ;;
 	*) die "no package group '$group'" ;;
 	esac
 done

@@ -19,6 +19,8 @@ enum input_kind {
 	INPUT_FILE,   /* name: relative path below the working directory */
 	INPUT_ARG,    /* data: one argument after the script's name */
 	INPUT_ENV,    /* data: NAME=value */
+	INPUT_STDIN,  /* data: what the program reads; only into a container */
+	INPUT_CWD,    /* data: where a session's command starts */
 };
 
 struct input_record {
@@ -28,7 +30,8 @@ struct input_record {
 };
 
 #define INPUT_ARGS_MAX 256
-#define INPUT_ENV_MAX 128
+#define INPUT_ENV_OWN 17 /* TRACEPARENT, and what points to a proxy */
+#define INPUT_ENV_MAX (127 + INPUT_ENV_OWN)
 #define INPUT_ALIGN 8
 
 static inline size_t input_size(size_t name_len, size_t data_len)

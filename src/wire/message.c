@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,6 +29,7 @@ static int expected_fds(const struct message *m)
 {
 	switch (m->type) {
 	case MSG_RUN:
+		return m->plan.network == NETWORK_BROKER ? 2 : 1;
 	case MSG_REPORT:
 		return 1;
 	case MSG_STREAMS:
@@ -39,6 +41,8 @@ static int expected_fds(const struct message *m)
 	case MSG_VIOLATION:
 	case MSG_FAILED:
 	case MSG_WARM:
+	case MSG_LAYERS:
+	case MSG_SESSION:
 		return 0;
 	default:
 		return -1;
@@ -53,6 +57,7 @@ static bool ends(const char *text, size_t room)
 static bool report_ok(const struct report *r)
 {
 	if (r->level >= LEVEL_COUNT || r->lost > LAYER_COUNT ||
+	    r->network >= NETWORK_COUNT || r->install_network >= NETWORK_COUNT ||
 	    !ends(r->summary, sizeof(r->summary)))
 		return false;
 	for (int i = 0; i < LAYER_COUNT; i++) {
@@ -69,9 +74,9 @@ static bool outcome_ok(const struct outcome *o)
 {
 	if (o->signal == 0 && (o->exit_code < 0 || o->exit_code > 255))
 		return false;
-	return o->verdict < VERDICT_COUNT && o->files < OUTCOME_FILES_END &&
-	       o->violations < VIOLATIONS_KNOWN_COUNT && o->signal >= 0 &&
-	       o->signal <= SIGNAL_MAX &&
+	return o->verdict < VERDICT_COUNT && o->layer < LAYER_RESULTS &&
+	       o->files < OUTCOME_FILES_END && o->violations < VIOLATIONS_KNOWN_COUNT &&
+	       o->signal >= 0 && o->signal <= SIGNAL_MAX &&
 	       ends(o->memory_reason, sizeof(o->memory_reason)) &&
 	       ends(o->pids_reason, sizeof(o->pids_reason));
 }
@@ -85,6 +90,16 @@ static bool sealed(int fd)
 	return seals >= 0 && (seals & all) == all;
 }
 
+/* closing one of these does not wait either */
+static bool unix_socket(int fd)
+{
+	socklen_t len = sizeof(int);
+	int domain;
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 &&
+	       domain == AF_UNIX;
+}
+
 static bool violation_ok(const struct violation *v)
 {
 	return v->count > 0 && v->errno_ret > 0 && v->errno_ret <= ERRNO_MAX;
@@ -94,13 +109,15 @@ static bool content_ok(const struct message *m, const int *fds)
 {
 	switch (m->type) {
 	case MSG_RUN:
-		return sealed(fds[0]);
+		return sealed(fds[0]) &&
+		       (m->plan.network != NETWORK_BROKER || unix_socket(fds[1]));
 	case MSG_DONE:
 		return outcome_ok(&m->outcome);
 	case MSG_VIOLATION:
 		return violation_ok(&m->violation);
 	case MSG_WARM:
-		return m->warm.rows <= SETUP_ROWS;
+		return m->warm.rows <= SETUP_ROWS &&
+		       ends(m->warm.fork_failed, sizeof(m->warm.fork_failed));
 	case MSG_FAILED:
 		return m->failure.lost_layer <= FAILURE_BELOW_MINIMUM &&
 		       ends(m->failure.step, sizeof(m->failure.step));
@@ -123,6 +140,15 @@ static int receive(int socket_fd, struct message *out_m, int out_fds[MESSAGE_FDS
 	size_t count, i;
 
 	rc = fdpass_receive(socket_fd, &m, sizeof(m), fds, &count, how);
+	if (rc < 0 && errno == EMFILE) {
+		if (expected_fds(&m) != (int)m.fds || !content_ok(&m, fds)) {
+			errno = EPROTO;
+			return -1;
+		}
+		memcpy(out_fds, fds, sizeof(int) * MESSAGE_FDS);
+		*out_m = m;
+		errno = EMFILE;
+	}
 	if (rc < 0)
 		return -1;
 	if (rc == 1 &&

@@ -7,7 +7,9 @@
  * of the peer (errno EPROTO) and received descriptors are closed.
  *
  *	server -> launcher
- *		MSG_RUN      a plan; fd: input memfd, sealed
+ *		MSG_RUN      a plan; fds: input memfd, sealed; where its listening socket
+ *		             is to go, when plan.network is NETWORK_BROKER; of a session:
+ *		             that of its process 1, if this starts it
  *		MSG_KILL     the client went away
  *	launcher -> server
  *		MSG_REPORT   isolation found; at start and whenever it changes
@@ -16,7 +18,9 @@
  *		MSG_VIOLATION  calls that were refused; before MSG_DONE, any number
  *		MSG_DONE     an outcome; fd: files, when outcome.files is 1
  *		MSG_FAILED   no user code ran: step and errno
+ *		MSG_LAYERS   how many layers of packages there are, when that has changed
  *		MSG_WARM     how many sandboxes wait, soon after that has changed
+ *		MSG_SESSION  nothing of this session is alive any more
  */
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H
@@ -36,6 +40,8 @@ enum message_type {
 	MSG_DONE,
 	MSG_FAILED,
 	MSG_WARM,
+	MSG_LAYERS,
+	MSG_SESSION,
 	MSG_TYPE_END
 };
 
@@ -47,20 +53,23 @@ struct failure {
 	/* 1 + enum layer_id: that layer is gone, or: 503 */
 	uint32_t lost_layer;
 #define FAILURE_BELOW_MINIMUM (LAYER_COUNT + 1u)
+	uint32_t no_layer; /* 1: its layer is not there: to be made first */
 	char step[32];
 };
 
 struct message {
 	uint32_t type;
 	uint32_t fds; /* how many descriptors come along */
-	uint64_t run; /* the server's number for it, each higher; 0 in MSG_REPORT and
-			 MSG_WARM */
+	uint64_t run; /* the server's number for it, each higher; 0 in MSG_REPORT,
+			 MSG_WARM, MSG_LAYERS and MSG_SESSION */
 	union {
 		struct plan plan;
 		struct outcome outcome;
 		struct failure failure;
 		struct violation violation;
 		struct warm_state warm;
+		struct layers_state layers;
+		uint8_t session_key[SESSION_KEY];
 		uint64_t setup_us;
 	};
 };
@@ -70,10 +79,10 @@ struct message {
  */
 int message_send(int socket_fd, const struct message *m, const int *fds);
 /* 1, 0 at end of file, -1 with errno (EAGAIN, EPROTO). fds[] is filled, -1 behind the
- * last */
+ * last. EMFILE: *out_m has come, but there was no room for its descriptors */
 int message_receive(int socket_fd, struct message *out_m, int out_fds[MESSAGE_FDS]);
 /* the same for the launcher, which does not trust its peer: what is refused stays open,
- * since closing it may wait; after EPROTO the process must end */
+ * since closing it may wait; after EPROTO and EMFILE the process must end */
 int message_receive_or_end(int socket_fd, struct message *out_m,
 			   int out_fds[MESSAGE_FDS]);
 

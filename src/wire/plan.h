@@ -12,7 +12,11 @@
 
 #include <stdint.h>
 
-#define SETUP_ROWS 8 /* the most there are to choose from */
+#define SETUP_ROWS 16     /* the most there are to choose from */
+#define SETUP_VOLUMES 16  /* of sessions */
+#define SESSION_KEY 16    /* bytes: a session's name, as a hash */
+#define SESSION_IMAGE 256 /* of the name of an image's directory, with its NUL */
+#define LAYER_KEY 32      /* bytes: what a layer of packages is made of, as a hash */
 
 /* below, what prepares a run would not fit either */
 enum { MEMORY_MB_LEAST = 8 };
@@ -27,13 +31,56 @@ struct limits {
 };
 
 enum errand {
-	ERRAND_NONE,   /* somebody's program */
-	ERRAND_LOOK,   /* canaries: what a program finds out about its sandbox, */
-	ERRAND_MEMORY, /* whether the memory limit */
-	ERRAND_CPU,    /* and the CPU quota hold */
-	ERRAND_FORKS,  /* whether too many processes are ended, where they are counted */
-	ERRAND_SEED,   /* fill the compile cache that later runs start from */
-	ERRAND_CLEAN,  /* no run at all: what the last one left in its directory goes */
+	ERRAND_NONE,    /* somebody's program */
+	ERRAND_LOOK,    /* canaries: what a program finds out about its sandbox, */
+	ERRAND_MEMORY,  /* whether the memory limit */
+	ERRAND_CPU,     /* and the CPU quota hold */
+	ERRAND_FORKS,   /* whether too many processes are ended, where they are counted */
+	ERRAND_SEED,    /* fill the compile cache that later runs start from */
+	ERRAND_CLEAN,   /* no run at all: what the last one left in its directory goes */
+	ERRAND_SESSION, /* process 1 of a session, which stays */
+};
+
+/* which sandboxes that wait will do: 0, all of its row */
+enum plan_cold {
+	COLD_UNLESS_WORDS = 1, /* those that take arguments and variables, */
+	COLD_ALWAYS,           /* none: it has what an interpreter reads at its start */
+	COLD_KINDS
+};
+
+/* what a run can reach beyond itself */
+enum plan_network {
+	NETWORK_NONE,
+	NETWORK_BROKER, /* a proxy on its own loopback, behind which a broker decides */
+	/* an install without namespaces: one port, at which its broker listens itself on
+	 * the host's loopback and wants a secret */
+	NETWORK_HOST_PORT,
+	NETWORK_POD, /* that of the server: the operator wants no namespace */
+	NETWORK_COUNT
+};
+#define NETWORK_PORT 3128 /* that proxy's, in the run's own namespace */
+
+/* of what concerns a session; each is answered as a run is */
+enum plan_session {
+	SESSION_NOT,
+	SESSION_OPEN,  /* nothing is run: it is there, or made */
+	SESSION_EXEC,  /* a command in it; it is made, or started, when need be */
+	SESSION_CLOSE, /* its processes are ended and its files removed */
+	/* these end its processes first: */
+	SESSION_FORK, /* others with the same files, with the keys from other_key on */
+	SESSION_CHECKPOINT, /* as its files are now they can be had again, by other_key */
+	SESSION_RESTORE,    /* that is done */
+	SESSION_DIFF,       /* since a checkpoint, or since its image: other_key is 0 */
+	SESSION_KINDS
+};
+#define SESSION_FORKS 64 /* at once; their keys differ in the last byte alone */
+
+/* what a session is made of, when it is not there yet */
+struct plan_open {
+	char image[SESSION_IMAGE]; /* a directory of the store; "": the host's runtime */
+	uint32_t read_only;        /* 1: but for /work and /tmp */
+	uint32_t volumes;          /* which of struct setup, a bit each */
+	uint32_t root;             /* 1: its user is root, of a range of ids of its own */
 };
 
 struct plan {
@@ -42,8 +89,22 @@ struct plan {
 			    server's */
 	struct limits limits;
 	uint64_t input_bytes; /* size of the input memfd */
-	uint32_t cold; /* 1: it has what an interpreter reads at its start, so none that
-			  has started already will do */
+	/* 1: it has this layer of packages; if its row is an installer's, it makes it */
+	uint32_t has_layer;
+	uint8_t layer[LAYER_KEY];
+	uint32_t cold;  /* enum plan_cold */
+	uint32_t ahead; /* 1: its interpreter loads the object of wire/ahead.h, if its row
+			   does, and begins with its modules */
+	uint32_t network; /* enum plan_network */
+	uint32_t port;    /* of NETWORK_HOST_PORT; else 0 */
+	uint32_t session; /* enum plan_session; not 0: of the session with this key */
+	uint8_t session_key[SESSION_KEY];
+	struct plan_open open; /* of SESSION_OPEN; else nothing of it is set */
+	uint8_t other_key[SESSION_KEY];
+	uint32_t count; /* of SESSION_FORK; else 0 */
+	uint32_t force; /* 1: though a command is running */
+	uint32_t root;  /* 1: of a session whose user is root; as errand, never the
+			   server's */
 };
 
 enum verdict {
@@ -54,6 +115,8 @@ enum verdict {
 	VERDICT_OUT_OF_MEMORY,
 	VERDICT_SIGNAL,
 	VERDICT_DISK_FULL,
+	VERDICT_INSTALL_FAILED, /* the server's own: packages for a run that never was */
+	VERDICT_BLOCKED_IMPORT, /* the same: modules that it may not import */
 	VERDICT_COUNT
 };
 
@@ -61,7 +124,13 @@ enum verdict {
 struct warm_state {
 	uint32_t ready[SETUP_ROWS];
 	uint32_t rows;
-	uint64_t memory_kb; /* of all of them */
+	uint64_t memory_kb;   /* of all of them */
+	char fork_failed[32]; /* why there is none to fork from; "": nothing is wrong */
+};
+
+/* layers of packages that are there */
+struct layers_state {
+	uint64_t count, bytes;
 };
 
 #define USAGE_UNKNOWN UINT64_MAX
@@ -84,11 +153,32 @@ enum violations_known {
 	VIOLATIONS_KNOWN_COUNT
 };
 
+/* what became of the tree of an install */
+enum layer_result {
+	LAYER_MADE,
+	LAYER_NOT_MADE,   /* the install failed: there was nothing to keep */
+	LAYER_BAD_LINK,   /* one that leads out of the tree */
+	LAYER_SPECIAL,    /* neither file, directory nor link */
+	LAYER_UNREADABLE, /* closed to others than its owner */
+	LAYER_TOO_LARGE,  /* files, bytes or depth */
+	LAYER_NO_ROOM,    /* in the store */
+	LAYER_FAULT,      /* ours */
+	LAYER_RESULTS
+};
+
 enum outcome_files {
 	OUTCOME_NO_FILES,
 	OUTCOME_FILES,      /* a descriptor with wire/files.h records comes along */
 	OUTCOME_FILES_LOST, /* there may have been some; collecting them failed */
 	OUTCOME_FILES_END
+};
+
+/* how what a session has on the disk is bounded */
+enum disk_kind {
+	DISK_UNKNOWN,
+	DISK_MEASURED,      /* looked at now and then, and who writes is ended */
+	DISK_PROJECT_QUOTA, /* the file system refuses more */
+	DISK_KINDS
 };
 
 struct outcome {
@@ -98,6 +188,7 @@ struct outcome {
 	uint32_t pids_out; /* 1: ended because of its number of processes */
 	uint32_t files;    /* enum outcome_files */
 	uint32_t warm;     /* 1: its sandbox was waiting for it */
+	uint32_t layer;    /* enum layer_result, of an install */
 	uint64_t wall_us;  /* from execve to the end of the program */
 	uint64_t setup_us; /* from the message's arrival to execve */
 	uint64_t cpu_us;
@@ -107,6 +198,9 @@ struct outcome {
 		violations; /* enum violations_known; each came as a message of its own */
 	char memory_reason[64];
 	char pids_reason[64];
+	uint32_t disk; /* enum disk_kind, of a session: */
+	uint64_t disk_limit_bytes;
+	uint64_t disk_used_bytes; /* when it was last looked at */
 };
 
 #endif

@@ -10,7 +10,7 @@
 static const char *const levels[] = {
 	[LEVEL_NONE] = "none",         [LEVEL_PROCESS] = "process",
 	[LEVEL_LANDLOCK] = "landlock", [LEVEL_NAMESPACES] = "namespaces",
-	[LEVEL_FULL] = "full",
+	[LEVEL_FULL] = "full",         [LEVEL_CONTAINER] = "container",
 };
 static_assert(sizeof(levels) / sizeof(levels[0]) == LEVEL_COUNT,
 	      "a level lacks its name");

@@ -13,6 +13,7 @@ enum isolation_level {
 	LEVEL_LANDLOCK,
 	LEVEL_NAMESPACES,
 	LEVEL_FULL,
+	LEVEL_CONTAINER, /* a container engine's: beside the ladder, and asked for */
 	LEVEL_COUNT
 };
 
@@ -50,7 +51,11 @@ struct report {
 	uint32_t level; /* enum isolation_level */
 	uint32_t slots;
 	uint32_t lost; /* 1 + enum layer_id: gone since the start, so the level is none */
-	uint32_t counts_sockets; /* 1: without a cgroup, their memory counts too */
+	uint32_t network;         /* enum plan_network: what a run can have here, */
+	uint32_t install_network; /* and an install of packages */
+	uint32_t counts_sockets;  /* 1: without a cgroup, their memory counts too */
+	uint32_t sessions;        /* 1: there can be sessions here, */
+	char sessions_why[200];   /* else why not */
 	uint64_t refused;  /* messages of the server that were not as they must be */
 	char summary[240]; /* below the minimum: the one sentence that says why */
 	struct layer layer[LAYER_COUNT];

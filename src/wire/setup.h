@@ -12,6 +12,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "wire/ahead.h"
+#include "wire/engine.h"
 #include "wire/plan.h"
 
 #define SETUP_MAGIC 0x73627831u
@@ -21,6 +23,10 @@
 #define SETUP_INSNS 4096 /* the most that the kernel takes */
 #define SETUP_SLOTS 256
 #define SETUP_DENIALS 512
+#define SETUP_SESSION_UIDS 1024 /* behind those of the slots, one for each session */
+/* behind those: ranges for sessions whose user is root, each from 0 on inside */
+#define SETUP_ROOT_RANGES 256
+#define SETUP_ROOT_IDS 65536
 #define SETUP_RUN_DIRS 3
 
 /* for process 1; a program's are below */
@@ -33,8 +39,19 @@ enum setup_filter_id {
 /* which policies a program has */
 enum setup_reporting_id {
 	REPORTING_APART,   /* namespaces of its own */
+	REPORTING_BROKER,  /* the same, with a proxy on a loopback of its own */
 	REPORTING_SHARED,  /* none, but a uid */
 	REPORTING_ONE_UID, /* not even that */
+	/* of an install that has neither namespaces nor, in the last two, a uid: */
+	REPORTING_PORT,          /* with the port of its broker, */
+	REPORTING_ONE_UID_MAKES, /* without, */
+	REPORTING_ONE_UID_PORT,  /* with it */
+	/* NETWORK_POD: the server's network namespace, and no sockets of it; */
+	REPORTING_POD_NONE,
+	REPORTING_POD, /* TCP and UDP there; and so at the levels without namespaces */
+	REPORTING_SHARED_POD,
+	REPORTING_ONE_UID_POD,
+	REPORTING_ROOT, /* as REPORTING_BROKER, for root inside a session */
 	REPORTING_COUNT
 };
 
@@ -43,11 +60,14 @@ struct setup_words {
 	char text[SETUP_WORDS];
 };
 
-/* rows that only `selftest` makes */
 enum setup_self {
 	SELF_NOT,
-	SELF_BINARY,  /* our own binary, by descriptor */
+	/* rows that only `selftest` makes: */
+	SELF_BINARY,  /* our own binary, by descriptor, */
 	SELF_MISSING, /* an interpreter that is not there */
+	/* what is done with files in sessions: our own code, without execve, since an
+	 * image need not have the libraries that our binary wants */
+	SELF_INSIDE,
 };
 
 /* how far a sandbox goes that is made before anybody asks for it */
@@ -65,8 +85,21 @@ struct setup_row {
 	struct limits ceiling;
 	uint32_t go_cache; /* 1: a compile cache at /go-cache: read-only seed, private on
 			      top */
-	uint32_t self;     /* 1: our own binary, by descriptor; only for `selftest` */
+	uint32_t self;     /* enum setup_self */
 	uint32_t waits;    /* enum setup_waits */
+	uint32_t ahead;    /* enum ahead_how: one that waits loads that object; 0: not */
+	/* the directory that packages are in: of an installer below its working
+	 * directory, of a program below the root; "": it has none */
+	char layer[16];
+	uint32_t layer_path; /* 1: PYTHONPATH names it; else it is found without */
+	uint32_t installs;   /* 1: an installer: what it leaves there becomes a layer */
+	uint32_t session;    /* 1: only in sessions, and nothing else is */
+};
+
+struct setup_volume {
+	char name[64];
+	char path[SETUP_PATH];
+	uint32_t writable;
 };
 
 struct setup_bind {
@@ -121,26 +154,49 @@ struct setup {
 	uint32_t magic;
 	uint32_t size;
 	uint32_t slots;
-	uint32_t warm; /* of these, for each row that waits: kept for waiting sandboxes */
+	uint32_t warm_slots; /* of these: kept for waiting sandboxes, made when needed, */
+	uint32_t warm;       /* which are so many of each row that waits */
+	uint32_t warm_asked; /* 1: the operator named their number */
 	uint32_t warm_memory_mb; /* the most that those hold together */
+	uint32_t forks;          /* the last slots: runs of fork_row are forked there */
+	uint32_t fork_row;
+	char preload[AHEAD_NAMES]; /* "": none */
 	uint32_t rows;
 	uint32_t binds;
-	uint32_t min_level;  /* enum isolation_level of wire/report.h */
-	uint32_t log_level;  /* enum log_level */
-	uint32_t log_format; /* enum log_format */
-	uint32_t cpu_milli;  /* CPU quota of a run, thousandths of a CPU */
-	uint32_t max_files;  /* collected after a run */
+	uint32_t min_level;       /* enum isolation_level of wire/report.h */
+	uint32_t log_level;       /* enum log_level */
+	uint32_t log_format;      /* enum log_format */
+	uint32_t cpu_milli;       /* CPU quota of a run, thousandths of a CPU */
+	uint32_t max_files;       /* collected after a run */
+	uint32_t network;         /* enum plan_network: the most that a run may have, */
+	uint32_t install_network; /* and an install of packages */
 	uint64_t max_files_bytes;
-	uid_t uid_base; /* slot n is uid_base + n; 0: one uid for all, our own */
+	uid_t uid_base;       /* slot n is uid_base + n; 0: one uid for all, our own */
+	uid_t root_base;      /* range n begins at root_base + n * SETUP_ROOT_IDS */
+	uint32_t root_ranges; /* how many there are; 0: none, and why */
+	char root_why[160];
 	char output_dir[64];
 	char go_seed_dir[SETUP_PATH]; /* compile cache to start from, once it is there;
 					 "": none */
-	uint32_t go_seed_build;       /* 1: make it in the background when it is not */
+	char layer_dir[SETUP_PATH];   /* where layers of packages are kept; "": nowhere */
+	/* where sessions have their files; "": there are none. All of them together have
+	 * no more than the ceiling of this row */
+	char session_dir[SETUP_PATH];
+	char image_dir[SETUP_PATH]; /* where unpacked roots are kept for them; "": none */
+	uint32_t volumes;
+	struct setup_volume volume[SETUP_VOLUMES];
+	uint32_t session_row;
+	uint64_t layer_bytes;   /* the most, of all together */
+	uint64_t layer_age_sec; /* and since the last use */
+	uint32_t go_seed_build; /* 1: make it in the background when it is not */
 	/* where a run without a mount namespace may have its directory: the first that
 	 * can be used; "": none */
 	char run_dir[SETUP_RUN_DIRS][SETUP_PATH];
-	char test_fault[64]; /* test builds: the child step that must fail; "worker": the
-				worker dies; "-a,b": the steps to leave out */
+	/* test builds: the child step that must fail; "worker": the worker dies; "old":
+	 * what waits is so soon; "-a,b": the steps to leave out; "times": how long steps
+	 * take is told */
+	char test_fault[64];
+	struct setup_engine engine;
 	struct setup_row row[SETUP_ROWS];
 	struct setup_bind bind[SETUP_BINDS];
 	struct setup_filter filter[FILTER_COUNT];

@@ -9,6 +9,7 @@ A server that does not end with 0 on SIGTERM, or leaves a process, mount, cgroup
 behind, fails the test that started it.
 """
 
+import fcntl
 import http.client
 import json
 import os
@@ -24,7 +25,7 @@ import time
 
 import pytest
 
-from raw import Raw, Reply, get, post, wait_for  # noqa: F401, tests take them from here
+from raw import Raw, Reply, findable, get, post, wait_for  # noqa: F401, tests take them from here
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BINARY = os.environ.get("SANDBOX_SERVER", os.path.join(TOP, "build/test/sandbox-server"))
@@ -125,6 +126,9 @@ def _name(pid):
 class Server:
     """A running server."""
 
+    standard = subprocess.DEVNULL  # its input and output
+    plain = False
+
     def __init__(self, env, args=(), mode=None, state_dir=None, ready=True, nofile=None):
         self.mounts_before = _mounts()
         self.cgroups_before = _cgroups()
@@ -136,6 +140,7 @@ class Server:
         full = {
             "PATH": os.environ["PATH"],
             "HOME": os.environ.get("HOME", "/"),
+            "SANDBOX_CONFIG": "",  # nothing of this host
             "SANDBOX_PORT": "0",
             "SANDBOX_STATE_DIR": self.state_dir,
         }
@@ -147,6 +152,10 @@ class Server:
         if mode:
             full["SANDBOX_MODE"] = mode
         full.update(env)
+        # a test that says how many wait counts them
+        if "TESTS_FORK" in os.environ and not {"SANDBOX_WARM", "SANDBOX_WARM_FORK"} & set(env):
+            if "python" in full.get("SANDBOX_MODE", "") and "--mode" not in args:
+                full["SANDBOX_WARM_FORK"] = "on"
         if isinstance(nofile, int):
             nofile = (nofile, nofile)
         self.lines = []
@@ -158,8 +167,8 @@ class Server:
         self.proc = subprocess.Popen(
             self.command_line(["serve", *args], env),
             env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdin=self.standard,
+            stdout=self.standard,
             stderr=subprocess.PIPE,
             start_new_session=True,
             preexec_fn=(
@@ -190,12 +199,14 @@ class Server:
 
     @property
     def server_pid(self):
-        """The process that holds the connections: the supervisor's child, not the launcher."""
+        """The process that holds the connections: neither the launcher nor the brokers' mother."""
         if not self.found_pid or not _name(self.found_pid):
             self.found_pid = self.pid
             for pid in _children(self.pid):
+                with open(f"/proc/{pid}/comm", "rb") as f:
+                    mother = f.read() == b"sandbox-egress\n"
                 with open(f"/proc/{pid}/cmdline", "rb") as f:
-                    if b"\0launcher" not in f.read():
+                    if not mother and b"\0launcher" not in f.read():
                         self.found_pid = pid
         return self.found_pid
 
@@ -203,6 +214,17 @@ class Server:
         """The server's processes, runs included; remembered for the end."""
         found = _tree(self.pid)
         self.seen.update(n for n in map(_name, found) if n)
+        return found
+
+    def named(self, begin):
+        """Those of them whose name begins so; one that ends meanwhile is none."""
+        found = []
+        for pid in self.pids():
+            try:
+                with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as f:
+                    found += [pid] if f.read().startswith(begin) else []
+            except OSError:
+                pass
         return found
 
     def _follow(self):
@@ -250,7 +272,7 @@ class Server:
             return
         self.stopped = True
         self.pids()
-        self.proc.send_signal(signo)
+        self.end(signo)
         try:
             code = self.proc.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -261,6 +283,9 @@ class Server:
             self.check_nothing_left()
         finally:
             self._remove_state()
+
+    def end(self, signo):
+        self.proc.send_signal(signo)
 
     def kill(self):
         """kill -9 for it and its processes, without looking."""
@@ -294,9 +319,11 @@ class Server:
         mine = {str(n[0]) for n in self.seen}
         more = {c for c in _cgroups() - self.cgroups_before if mine & set(c.split("."))}
         assert not more, f"cgroups left: {more}"
-        kept = {"artifacts", "layers", "images", "sessions", "go-cache"}
+        kept = {"artifacts", "layers", "images", "sessions", "session-index", "go-cache", "stdio"}
         more = {f for f in os.listdir(self.state_dir) if f.split(".")[0] not in kept}
         assert not more, f"files left in the state directory: {more}"
+        if self.own_state and os.path.isdir(f"{self.state_dir}/stdio"):
+            assert os.listdir(f"{self.state_dir}/stdio") == []
 
     def rss_kb(self, pid=None):
         """Its memory; always 0 under a sanitizer, which keeps what was freed."""
@@ -340,7 +367,7 @@ class Server:
         return self.request("GET", path, headers=headers)
 
     def post(self, path, value, headers=None, timeout=120):
-        body = value if isinstance(value, (bytes, str)) else json.dumps(value)
+        body = value if isinstance(value, (bytes, str)) else json.dumps(findable(value))
         if isinstance(body, str):
             body = body.encode()
         head = {"Content-Type": "application/json", **(headers or {})}
@@ -384,15 +411,27 @@ def found_modes():
     return [m for m, program in RUNTIMES.items() if shutil.which(program)]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def go_seed(request):
-    """The compile cache, filled once by a server: without it every go run takes long."""
-    cache = f"{GO_STATE}/go-cache"
-    done = os.path.isdir(cache) and any(not d.endswith(".new") for d in os.listdir(cache))
-    if done or "golang" not in found_modes():
+def pytest_sessionstart(session):
+    """The compile cache, filled once by a server: without it every go run takes long.
+
+    No fixture: it may take longer than any test may, on a busy host.
+    """
+    if "golang" not in found_modes() or session.config.option.collectonly or _go_cache_is_filled():
         return
     os.makedirs(GO_STATE, exist_ok=True)
-    with request.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+    with open(GO_STATE + ".lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # sessions run side by side: one of them does it
+        if not _go_cache_is_filled():
+            _fill_go_cache(session)
+
+
+def _go_cache_is_filled():
+    cache = f"{GO_STATE}/go-cache"
+    return os.path.isdir(cache) and any(not d.endswith(".new") for d in os.listdir(cache))
+
+
+def _fill_go_cache(session):
+    with session.config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         print("\nfilling the compile cache of go, once ...", flush=True)
     s = Server({}, (), "golang", state_dir=GO_STATE)
     try:
@@ -401,13 +440,19 @@ def go_seed(request):
         s.stop()
 
 
+@pytest.fixture(scope="module")
+def new_server():
+    """Which servers the tests of a file have; test_sessions_plain.py has others."""
+    return Server
+
+
 @pytest.fixture
-def start():
+def start(new_server):
     """Makes servers that end with the test: start(mode="python", SANDBOX_QUEUE="1")."""
     running = []
 
     def one(*args, mode="python", state_dir=None, ready=True, nofile=None, **env):
-        s = Server(env, args, mode, state_dir, ready, nofile)
+        s = new_server(env, args, mode, state_dir, ready, nofile)
         running.append(s)
         return s
 

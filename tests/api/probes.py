@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import textwrap
 import threading
+import time
 
 from conftest import BINARY, SANITIZED, _children, _tree, wait_for
 
@@ -23,7 +24,7 @@ SLOW = 4 if SANITIZED else 1  # how much longer things may take
 
 
 def clean_env(**more):
-    env = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    env = {"PATH": os.environ["PATH"], "HOME": "/proc/nonexistent", "SANDBOX_CONFIG": ""}
     for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LD_LIBRARY_PATH"):
         if name in os.environ:
             env[name] = os.environ[name]
@@ -83,8 +84,11 @@ def descriptors_of(pid):
 
 
 def part(pid):
-    """supervisor's child: "launcher" or "server"; None when it is gone."""
+    """supervisor's child: "launcher", "egress" or "server"; None when it is gone."""
     try:
+        with open(f"/proc/{pid}/comm", encoding="ascii") as f:
+            if f.read() == "sandbox-egress\n":
+                return "egress"
         with open(f"/proc/{pid}/cmdline", "rb") as f:
             words = f.read().split(b"\0")
     except OSError:
@@ -115,9 +119,20 @@ def holdings(server):
     }
 
 
+def _some_are_missing(server):
+    """Sandboxes that shall wait are still being made; for go none is, nor where none can be."""
+    health = server.get("/health").json
+    isolation, warm = health["isolation"], health.get("warm")
+    if not warm or isolation["level"] not in ("namespaces", "full") or "memory_limit" in isolation["missing"]:
+        return False
+    return any(n < warm["wanted"] for mode, n in warm["ready"].items() if mode != "golang")
+
+
 def at_rest(server, seconds=20):
     """holdings() when nothing is under way: the same for a while."""
-    seen = []
+    seen, end = [], time.monotonic() + 5
+    while _some_are_missing(server) and time.monotonic() < end:
+        time.sleep(0.03)  # not for ever: there may be no room for all
 
     def steady():
         seen.append(holdings(server))

@@ -141,8 +141,21 @@ class Raw:
                 return True
 
 
+MARK = re.compile("mark[0-9a-f]{16}")  # support.new_mark()
+
+
+def findable(body):
+    """With a mark among its arguments a run starts cold: one that waited has another command line."""
+    if not isinstance(body, dict) or not isinstance(body.get("args"), list):
+        return body
+    if not any(isinstance(word, str) and MARK.fullmatch(word) for word in body["args"]):
+        return body
+    return {**body, "env": {**body.get("env", {}), "LC_MARK": "1"}}
+
+
 def post(body, path="/execute", headers=(), host="localhost"):
     """The bytes of a POST with a JSON body."""
+    body = findable(body)
     if not isinstance(body, bytes):
         body = json.dumps(body).encode()
     lines = [

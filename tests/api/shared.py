@@ -42,7 +42,7 @@ class Locked(Server):
             os.chown(state_dir or self.made, nobody(), nobody())
         if self.made and os.path.isdir(f"{GO_STATE}/go-cache"):
             os.symlink(f"{GO_STATE}/go-cache", f"{self.made}/go-cache")
-        env = {"PATH": PATH, "HOME": "/nonexistent", "SANDBOX_MIN_ISOLATION": least, **env}
+        env = {"PATH": PATH, "HOME": "/proc/nonexistent", "SANDBOX_MIN_ISOLATION": least, **env}
         if kind == "root":
             # the kernel counts processes by uid, those of other servers on this machine too
             env.setdefault("SANDBOX_UID_BASE", str(3000000 + os.getpid() % 1000 * 300))

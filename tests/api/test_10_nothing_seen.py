@@ -3,7 +3,9 @@
 
 import json
 import os
+import platform
 import secrets
+import sys
 
 import pytest
 
@@ -11,6 +13,7 @@ from conftest import TOP, Server, wait_for
 from probes import Asking, host_name, look
 
 CANARY = "canary" + secrets.token_hex(12)
+RT_SIGACTION = {"x86_64": 13, "aarch64": 134}.get(platform.machine())
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +198,7 @@ def test_the_root_has_only_what_it_should(watched):
         """,
     )
     always = {"bin", "dev", "etc", "lib", "proc", "run", "sbin", "tmp", "usr", "var", "work"}
-    perhaps = {"lib32", "lib64", "libx32", "go-cache", seen["exe"].split("/")[1]}
+    perhaps = {"lib32", "lib64", "libx32", "go-cache", "packages", "node_modules", seen["exe"].split("/")[1]}
     assert always <= set(seen["root"]) <= always | perhaps
     assert seen["run"] == [] and seen["var"] == ["tmp"]
     assert seen["dev"] == [
@@ -278,3 +281,29 @@ def test_the_canary_is_in_no_file_that_can_be_read(watched, canary_files):
         language="shell",
     )
     assert r["stdout"] == "/work/script.sh\nend\n"
+
+
+class Deaf(Server):
+    """A server whose parent ignored every signal, those of the C library too."""
+
+    def command_line(self, args, env):
+        code = (
+            "import ctypes, os, sys\n"
+            "for n in range(1, 65):\n"
+            "    ignore = (ctypes.c_ulong * 4)(1)\n"
+            f"    ctypes.CDLL(None).syscall({RT_SIGACTION}, n, ignore, None, 8)\n"
+            "os.execv(sys.argv[1], sys.argv[1:])"
+        )
+        return [sys.executable, "-c", code, *super().command_line(args, env)]
+
+
+@pytest.mark.skipif(not RT_SIGACTION, reason="the number of the call is not known here")
+@pytest.mark.parametrize("warm", ["0", "1"])
+def test_signals_are_as_at_a_first_start(warm):
+    s = Deaf({"SANDBOX_WARM": warm}, (), "shell")
+    try:
+        wait_for(lambda: warm == "0" or s.get("/health").json["warm"]["ready"]["shell"])
+        r = s.execute("grep -E '^Sig(Ign|Blk)' /proc/self/status")
+        assert r["stdout"].split()[1::2] == ["0" * 16] * 2
+    finally:
+        s.stop()

@@ -11,9 +11,8 @@ import pytest
 
 from conftest import GO_STATE, TOP, Server, found_modes, wait_for
 from everyday import GO_HTTP, GOLANG, NODE, PYTHON, SHELL
-from probes import own_place, real_program
-
-NODE22 = os.path.join(TOP, "build/node22")
+from node22 import node22  # noqa: F401, a fixture
+from probes import real_program
 
 
 def outside(argv, script, code):
@@ -129,35 +128,6 @@ def test_golang_httptest_fails_cleanly(go_server):
         "recovered: true\n"
     ), r
     assert (r["exit_code"], r["meta"]["verdict"]) == (0, "ok")
-
-
-@pytest.fixture(scope="module")
-def node22():
-    """A node that strips types, from npm: its directory for PATH, where a run can see it."""
-    program = os.path.join(NODE22, "node_modules/node/bin/node")
-    if not shutil.which("npm"):
-        pytest.skip("npm is not on PATH")
-    os.makedirs(NODE22, exist_ok=True)
-    with open(NODE22 + ".lock", "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(program):
-            done = subprocess.run(
-                ["npm", "install", "--no-audit", "--no-fund", "--prefix", NODE22, "node@22"],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=280,
-                check=False,
-            )
-            if done.returncode != 0 or not os.path.exists(program):
-                pytest.skip("node@22 cannot be had from npm: " + done.stderr[-300:])
-    place = own_place()
-    try:
-        os.mkdir(place + "/bin")
-        shutil.copy(program, place + "/bin/node")
-        yield place + "/bin"
-    finally:
-        shutil.rmtree(place)
 
 
 TYPESCRIPT = """

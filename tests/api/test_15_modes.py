@@ -197,6 +197,7 @@ def test_health_of_a_mode(start, mode):
         "uptime_seconds",
         "preinstalled_packages",
         "isolation",
+        *(["installer", "package_layers"] if mode in ("python", "node") else []),
         "version",
     ]
     flag = "version" if mode == "golang" else "--version"
@@ -313,3 +314,11 @@ def test_a_shim_script_in_front_of_the_runtime(start, place):
     s = start(mode="python", PATH=place)
     r = s.execute("import sys; print(sys.executable)")
     assert r["stdout"] == real_program("python3") + "\n"
+
+
+def test_packages_for_modes_that_have_none_are_ignored(start):
+    s = start(mode="shell,golang", SANDBOX_WARM="0")
+    assert s.execute("echo here", requirements=["nosuchpackage"])["stdout"] == "here\n"
+    code = 'package main\n\nfunc main() { println("here") }'
+    assert s.execute(code, language="go", requirements=["nosuchpackage"])["stderr"] == "here\n"
+    assert "install" not in s.log()

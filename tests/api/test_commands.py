@@ -4,8 +4,10 @@
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 import pytest
@@ -292,6 +294,14 @@ def test_check_json_is_what_the_server_says(start):
     }
 
 
+def test_a_canary_that_got_too_little_cpu_time_to_be_throttled_is_not_the_last():
+    told, again = (
+        json.loads(command("check", "--json", SANDBOX_MODE="shell", **env).stdout)["layers"]
+        for env in ({}, {"SANDBOX_TEST_FAULT": "idle"})
+    )
+    assert again["cpu_limit"]["active"] == told["cpu_limit"]["active"]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody with less")
 def test_check_below_the_minimum_exits_1_and_says_what_to_do():
     """A plain user has no cgroups here, so not everything holds."""
@@ -335,11 +345,11 @@ def test_help(args):
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout.count("usage: sandbox-server") == 1
     if args == ("--help",):
-        for word in ("serve", "run", "check", "policy", "--version"):
+        for word in ("serve", "run", "check", "ready", "token", "audit", "policy", "--version"):
             assert word in done.stdout
         assert "launcher" not in done.stdout
     else:
-        assert "--max-concurrent" in done.stdout and "--token-file" not in done.stdout
+        assert "--max-concurrent" in done.stdout and "--token-file" in done.stdout
         for flag in {"run": ("--timeout", "--file", "--stdin", "--json"), "check": ("--json",)}.get(
             args[0], ()
         ):
@@ -365,3 +375,53 @@ def test_the_launcher_is_not_for_people():
     done = command("launcher")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("sandbox-server: 'launcher' ") and "'serve'" in done.stderr
+
+
+# ---- ready
+
+
+def ready(port, *args):
+    return outcome(command("ready", "--port", str(port), *args))
+
+
+def test_ready_asks_a_server_that_runs(start):
+    s = start()
+    assert ready(s.port) == ready(s.port, "--listen", "0.0.0.0") == ("", "", 0)
+    s.stop()
+    gone = f"sandbox-server: connect to '127.0.0.1' port {s.port}: Connection refused\n"
+    assert ready(s.port) == ("", gone, 1)
+
+
+@pytest.mark.parametrize(
+    "says, words",
+    [
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "not ready: /readyz answers 503"),
+        (b"SSH-2.0-nobody of yours\r\n", "Protocol error"),
+        (b"HTTP/1.1 2", "Connection reset by peer"),
+        (None, "Connection timed out"),
+    ],
+)
+def test_ready_trusts_no_other_answer(says, words):
+    with socket.create_server(("127.0.0.1", 0)) as s:
+
+        def answer():
+            c, _ = s.accept()
+            with c:
+                if says:
+                    c.recv(1000)
+                    c.sendall(says)
+                else:
+                    c.settimeout(30)
+                    while c.recv(1000):
+                        pass
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        out, err, status = ready(s.getsockname()[1])
+        thread.join()
+    assert (out, status) == ("", 1) and words in err
+
+
+def test_ready_names_what_is_wrong():
+    assert ready(0) == ("", "sandbox-server: port 0 is any free one: which is it?\n", 1)
+    assert ready(1, "extra")[1] == "sandbox-server: unknown argument 'extra' (try ready --help)\n"

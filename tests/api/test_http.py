@@ -73,14 +73,6 @@ def test_unknown_paths_and_methods(server):
     assert server.request("HEAD", "/nothing").status == 404
 
 
-@pytest.mark.parametrize(
-    "path", ["/sessions", "/sessions/x/exec", "/scopes/a/b", "/tools/run_code", "/mcp", "/upload"]
-)
-def test_what_comes_later_says_so(server, path):
-    r = server.post(path, {})
-    assert r.status == 501 and r.json["code"] == "not_available_yet"
-
-
 def test_queries_are_ignored(server):
     assert server.get("/healthz?x=/../y").status == 200
 
@@ -225,7 +217,7 @@ def test_a_body_over_the_limit_is_refused_before_it_is_sent(server):
 
 def test_a_client_that_sends_on_still_reads_its_refusal(server):
     body = b"x" * (900 * 1024)
-    for path, status in (("/nothing", 404), ("/sessions", 501), ("/healthz", 405)):
+    for path, status in (("/nothing", 404), ("/isolation", 405), ("/healthz", 405)):
         with server.raw(post(body, path)) as c:
             assert [r.status for r in c.replies()] == [status]
 

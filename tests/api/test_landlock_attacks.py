@@ -9,15 +9,17 @@ import os
 import platform
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 
 import pytest
 
 from conftest import SANITIZED, _name, _tree, wait_for
-from probes import CALLS, launcher_pid, look, status_of
+from probes import CALLS, SLOW, launcher_pid, look, status_of
 from shared import KINDS, Locked, locked_command, nobody, server  # noqa: F401, a fixture
 from support import Later, check_healthy, marked, new_mark
+from test_12_failing_steps import hooked
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else"),
@@ -148,6 +150,31 @@ def test_kill_of_everybody_reaches_nobody_else(server, neighbour):
     assert marked(neighbour.mark) == [neighbour.pid]
 
 
+def test_signals_that_a_descriptor_sends_reach_nobody_else(server, neighbour):
+    """F_SETOWN names who gets F_SETSIG's signal when there is something to read."""
+    pids = list(targets(server, neighbour).values())
+    seen = look(server, f"""
+        import fcntl, select
+        sent = 0
+        for owner in [os.getpid()] + [n for pid in {pids} for n in (pid, -pid)]:
+            r, w = os.pipe()
+            if sent == 0:
+                import signal; got = []; signal.signal(10, lambda *a: got.append(1))
+            try:
+                fcntl.fcntl(r, fcntl.F_SETOWN, owner)
+                fcntl.fcntl(r, fcntl.F_SETSIG, 10 if sent == 0 else 9)
+                fcntl.fcntl(r, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+                os.write(w, b"x")
+                sent += 1
+            except OSError: pass
+        show(own=len(got))
+        """)
+    assert seen == {"own": 1}  # it would work
+    assert marked(neighbour.mark) == [neighbour.pid]
+    assert all(status_of(pid)["State"][0] in "SR" for pid in pids)
+    assert pids == list(targets(server, neighbour).values())
+
+
 def test_kill_loop_over_every_pid_ends_only_the_caller(server, neighbour):
     alive = {n for n in map(_name, _tree(server.pid)) if n}
     seen = look(server, """
@@ -174,6 +201,32 @@ def test_there_is_no_network_and_no_socket_with_a_name(server):
     assert {v for k, v in families.items() if k != "family 1"} == {"EAFNOSUPPORT"}
     assert families["family 1"] == "ENOSYS"
     assert set(seen["ifconf"].values()) == {"EPERM"}
+
+
+@hooked
+def test_landlock_alone_closes_files_tcp_and_signals():
+    """The second lock: without the filter it holds what it can, which is all but UDP."""
+    s = Locked("plain", "python", SANDBOX_TEST_FAULT="-seccomp", SANDBOX_MAX_CONCURRENT="1")
+    name = f"\0sandbox-test-{os.getpid()}"
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(name)
+        listener.listen()
+        seen = look(s, f"""
+            import socket
+            tcp = [tried(f, address) for f, address in (
+                (socket.socket().connect, ("127.0.0.1", {s.port})),
+                (socket.socket().bind, ("127.0.0.1", 0)))]
+            name = tried(socket.socket(socket.AF_UNIX).connect, {name!r})
+            show(tcp=tcp, abstract=name, ptrace=err(101, 0, 0, 0, 0), file=opened("/etc/hostname"),
+                 signals=[err(62, pid, 0) for pid in ({s.pid}, {s.server_pid})])
+            """)
+        assert seen.pop("ptrace") == "ok"  # PTRACE_TRACEME: there is no filter
+        assert seen.pop("abstract") == "EPERM"
+        assert seen == {"tcp": ["EACCES"] * 2, "file": "EACCES", "signals": ["EPERM"] * 2}
+    finally:
+        listener.close()
+        s.stop()
 
 
 def test_the_neighbours_directories_are_closed_even_by_name(server, neighbour):
@@ -333,7 +386,7 @@ def leave(kind, whom, state_dir, servers):
     wait_for(lambda: len(marked(mark)) >= 4, 30)
     if whom == "launcher":
         os.kill(launcher_pid(s), signal.SIGKILL)
-        wait_for(lambda: marked(mark) == [], 10)
+        wait_for(lambda: marked(mark) == [], 10 * SLOW)
         asked.thread.join(30)
         s.wait_ready()
         s.stop()
@@ -342,7 +395,7 @@ def leave(kind, whom, state_dir, servers):
         os.kill(s.pid if whom == "supervisor" else s.server_pid, signal.SIGKILL)
         s.proc.wait(20)
         s.stopped = True
-        wait_for(lambda: marked(mark) == [], 10)
+        wait_for(lambda: marked(mark) == [], 10 * SLOW)
         s.check_processes_gone()
         s._remove_state()
 

@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -224,6 +225,21 @@ def test_output_is_cut_at_the_cap(server):
     assert len(r["stdout"]) <= 4096 + 100 and r["meta"]["truncated"] is True
 
 
+# what the disk has then is in no directory; at most 2 GB, should nobody stop it
+NAMELESS = """
+import os
+kept, made = [], 0
+def nameless():
+    global made
+    made += 1
+    assert made < 512
+    f = os.fdopen(os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600), "r+b") if made % 2 else open("x", "w+b")
+    if made % 2 == 0:
+        os.unlink("x")
+    f.write(b"x" * (4 << 20))
+    f.flush()
+    return f
+"""
 DISK_BOMBS = {
     "one file": "f = open('x', 'wb')\nwhile True: f.write(b'x' * (1 << 20))",
     "many files": "n = 0\nwhile True:\n  open(f'f{n}', 'wb').write(b'x' * (1 << 20)); n += 1",
@@ -232,6 +248,18 @@ DISK_BOMBS = {
         "import os, shutil\nn = 0\nwhile True:\n"
         "  open(f'{os.environ[\"TMPDIR\"]}/f{n}', 'wb').write(b'x' * (1 << 20)); n += 1",
     "a deep tree": "import os\nwhile True: os.mkdir('d'); os.chdir('d')",
+    "files without a name": NAMELESS + "while True: kept.append(nameless())",
+    "in mappings alone": NAMELESS + "import mmap, ctypes\nlibc = ctypes.CDLL(None)\n"
+        "while True:\n  f = nameless(); libc.mmap(None, 4096, 1, 1, f.fileno(), 0); f.close()",
+    "on their way through a socket": NAMELESS + "import socket\na, b = socket.socketpair()\n"
+        "while True:\n  f = nameless(); socket.send_fds(a, [b'x'], [f.fileno()]); f.close()",
+    "in a directory that nobody may list": "import os\nos.mkdir('d', 0o300)\nn = 0\nwhile True:\n"
+        "  open(f'd/{n}', 'wb').write(b'x' * (1 << 20)); n += 1",
+    "in a process that nobody may look into": NAMELESS + "import ctypes\n"
+        "ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\nwhile True: kept.append(nameless())",
+    "behind a first thread that is gone": NAMELESS + "import ctypes, threading\ndef fill():\n"
+        "  while True: kept.append(nameless())\nthreading.Thread(target=fill).start()\n"
+        "ctypes.CDLL(None).syscall(60, 0)",
 }
 
 
@@ -242,6 +270,27 @@ def test_a_disk_bomb_is_ended(quiet, how):
     assert r["meta"]["verdict"] == "disk_full", r
     assert r["meta"]["message"] == "disk limit of 8 MB reached"
     assert seconds < 30 * SLOW
+
+
+def test_nobody_is_blamed_for_what_others_write(quiet):
+    """Files without a name, of which forked processes have one, and a disk that fills up."""
+    code = (
+        "import os, sys, tempfile, time\n"
+        "f = tempfile.TemporaryFile(); f.write(b'x' * (5 << 20)); f.flush()\n"
+        "for i in range(3):\n"
+        "  if os.fork() == 0: time.sleep(1.5); os._exit(0)\n"
+        "print('there', flush=True); time.sleep(1.5)"
+    )
+    other = os.path.join(quiet.state_dir, "other")
+    run = Later(quiet, code, language="python", limits={"disk_mb": 8})
+    with open(other, "wb") as f:
+        while not run.over():
+            if f.tell() < 64 << 20:
+                f.write(b"x" * (4 << 20))
+                f.flush()
+            time.sleep(0.05)
+    os.unlink(other)
+    assert run.result()["meta"]["verdict"] == "ok", run.result()
 
 
 def test_cpu_seconds_are_limited(server):

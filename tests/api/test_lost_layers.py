@@ -5,6 +5,7 @@ user.max_user_namespaces belongs to a user namespace: the servers here live in o
 that nobody else's are touched.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -56,8 +57,7 @@ with open(f"/proc/sys/user/{sys.argv[2]}", "w") as f:
 class Inside(Server):
     """A server in a user namespace of its own, whose limits are then ours to set."""
 
-    def __init__(self, uid, count):
-        self.nested = count == 1  # a plain user's launcher makes another one
+    def __init__(self, uid, count, **settings):
         self.copy = binary_for_all()
         self.state_dir = tempfile.mkdtemp(prefix="sandbox-state-")
         os.chmod(self.state_dir, 0o755)
@@ -71,6 +71,7 @@ class Inside(Server):
                 SANDBOX_MODE="shell",
                 SANDBOX_STATE_DIR=self.state_dir,
                 PATH="/usr/bin:/bin",
+                **settings,
             ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -155,26 +156,48 @@ def stays_refused(server, seconds):
     "limit,layer",
     [
         ("max_user_namespaces", "user_namespace"),
-        ("max_pid_namespaces", None),
+        ("max_pid_namespaces", "pid_namespace"),
+        ("max_cgroup_namespaces", "cgroup_namespace"),
     ],
 )
 def test_no_more_namespaces(inside, limit, layer):
     level = inside.execute("echo ran")["meta"]["isolation"]
-    running = Asking(inside, "echo begun; sleep 3; echo ended")
+    running = Asking(inside, "echo begun; sleep 2; echo ended")
     wait_for(lambda: inside.load() == 1)
     inside.set_limit(limit, 0)
-    # which limit it was shows only where it is the launcher's own namespace's
-    if layer is None:
-        layer = "user_namespace" if inside.nested else "pid_namespace"
     refused(inside, layer)
-    stays_refused(inside, 1)
+    stays_refused(inside, 0.5)
     # what was born with everything goes on to its end, and says what it had
     done = running.result()
     assert done.json["stdout"] == "begun\nended\n"
     assert done.json["meta"]["isolation"] == level
-    stays_refused(inside, 1)
+    stays_refused(inside, 0.5)
     inside.set_limit(limit, 10000)
     back(inside, layer, level=level)
+
+
+def test_what_waited_goes_with_the_layer():
+    """Each was complete when it was made, and yet none is used."""
+    s = Inside(0, 1000000)
+    try:
+        if "memory_limit" in s.get("/health").json["isolation"]["missing"]:
+            pytest.skip("no sandbox waits here")
+        level = s.execute("echo ran")["meta"]["isolation"]
+
+        def waiting():
+            return s.get("/health").json["warm"]["ready"]["shell"]
+
+        wait_for(lambda: waiting() >= 2, BACK_SECONDS)
+        s.set_limit("max_user_namespaces", 0)
+        refused(s, "user_namespace")
+        wait_for(lambda: waiting() == 0)
+        stays_refused(s, 0.5)
+        s.set_limit("max_user_namespaces", 10000)
+        back(s, "user_namespace", level=level)
+        wait_for(lambda: waiting() >= 2, BACK_SECONDS)
+        assert s.execute("echo ran")["meta"]["usage"]["warm"]
+    finally:
+        s.kill()
 
 
 def test_a_new_launcher_must_find_what_the_first_one_found(inside):
@@ -186,6 +209,23 @@ def test_a_new_launcher_must_find_what_the_first_one_found(inside):
     stays_refused(inside, 3)
     inside.set_limit("max_user_namespaces", 10000)
     back(inside, "user_namespace", *BUSY, level=level)
+
+
+def test_a_new_launcher_does_not_make_do_with_less():
+    """Without namespaces it could serve at level landlock, which the first one did not have to."""
+    s = Inside(0, 1000000, SANDBOX_MIN_ISOLATION="landlock")
+    try:
+        level = s.execute("echo ran")["meta"]["isolation"]
+        assert level in ("namespaces", "full")
+        s.set_limit("max_user_namespaces", 0)
+        os.kill(launcher_pid(s), signal.SIGKILL)
+        wait_for(lambda: s.post("/execute", {"code": "x"}).json["code"] == "isolation_lost")
+        stays_refused(s, 1.5)
+        s.set_limit("max_user_namespaces", 10000)
+        wait_for(lambda: s.get("/readyz").status == 200, BACK_SECONDS, step=0.05)
+        assert s.execute("echo ran")["meta"]["isolation"] == level
+    finally:
+        s.kill()
 
 
 # ---- the cgroup
@@ -204,9 +244,14 @@ class Away:
         launcher = launcher_pid(self.server)
         return [p for p in _children(launcher)] if launcher else []
 
-    def remove(self):
+    def kill_workers(self):
+        """Those that the launcher, which should be stopped, has not reaped just now."""
         for pid in self.workers():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def remove(self):
+        self.kill_workers()
         for top in self.dirs:
             control = os.path.join(top, "cgroup.subtree_control")
             if os.path.exists(control):
@@ -293,7 +338,7 @@ class InMounts(Server):
 
 def test_the_cgroup_cannot_be_written_any_more():
     """What slots have open stays in force; none is made that could not be limited."""
-    s = InMounts({}, (), "shell")
+    s = InMounts({"SANDBOX_WARM": "0"}, (), "shell")  # none is made behind our back
     level = s.execute("echo ran")["meta"]["isolation"]
     if "memory_limit" in s.get("/health").json["isolation"]["missing"]:
         s.stop()
@@ -306,8 +351,12 @@ def test_the_cgroup_cannot_be_written_any_more():
         hungry = "x=$(head -c 300000000 /dev/zero | tr '\\0' x); echo had it all"
         r = s.execute(hungry, limits={"memory_mb": 32})
         assert (r["meta"]["verdict"], r["meta"]["isolation"]) == ("out_of_memory", level), r
-        for pid in away.workers():
-            os.kill(pid, signal.SIGKILL)
+        launcher = launcher_pid(s)
+        os.kill(launcher, signal.SIGSTOP)
+        try:
+            away.kill_workers()
+        finally:
+            os.kill(launcher, signal.SIGCONT)
         wait_for(lambda: s.get("/readyz").status == 503)
         refused(s, "memory_limit")
         assert "Read-only file system" in s.get("/isolation").json["lost"]["reason"]

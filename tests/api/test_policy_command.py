@@ -4,10 +4,12 @@
 import json
 import os
 import re
+import subprocess
+import sys
 
 import pytest
 
-from conftest import TOP
+from conftest import BINARY, TOP
 from probes import command
 
 NAMES = sorted(f[:-5] for f in os.listdir(os.path.join(TOP, "policy")) if f.endswith(".json"))
@@ -168,9 +170,9 @@ def test_check_names_file_line_and_mistake(policies, name):
         (("list", "x"), "policy list: unknown argument 'x'"),
         (("show", "nothing"), "no policy 'nothing' (try policy list)"),
         (("explain", "nothing"), "unknown system call 'nothing'"),
-        (("check", "/nonexistent/x"), "read policy '/nonexistent/x': No such file or directory"),
+        (("check", "/nonexistent/no.json"), "read policy '/nonexistent/no.json': No such file or directory"),
         (("--fly", "high", "list"), "unknown flag '--fly'"),
-        (("list", "--policy-dir", "/nonexistent"), "read policy '/nonexistent/network-none.json':"),
+        (("list", "--policy-dir", "/nonexistent"), "SANDBOX_POLICY_DIR has no '/nonexistent/network-none.json':"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_1(args, message):
@@ -249,6 +251,43 @@ def test_what_was_observed_and_added_is_allowed(observe, policies):
     assert "ptrace" not in rules(found) and "shmget" in rules(found)
 
 
+EACH = """
+import ctypes
+libc = ctypes.CDLL(None)
+for args in ((2, 1, 0), (2, 1, 6), (2, 2, 17), (2, 1, 6)):
+    libc.socket(*args)
+"""
+
+
+def test_every_set_of_arguments_is_a_rule(observe, tmp_path):
+    done, found = observe(EACH)
+    sockets = [r for r in found["syscalls"] if r["names"] == ["socket"]]
+    assert [[a["value"] for a in r["args"]] for r in sockets] == [[2, 0], [2, 6], [2, 17]]
+    assert [r["comment"].split(";")[0] for r in sockets] == ["1 time", "2 times", "1 time"]
+    file = tmp_path / "found.json"
+    file.write_text(done.stdout)
+    assert policy("check", str(file)).returncode == 0
+
+
+def test_what_is_too_much_to_be_noted_is_said(observe):
+    done, _ = observe("import ctypes\nfor n in range(1100): ctypes.CDLL(None).socket(2, 1, n)")
+    assert done.returncode == 125
+    assert done.stderr.endswith("there were more calls than can be noted: this is not all\n")
+    assert json.loads(done.stdout)["syscalls"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to take namespaces away")
+def test_without_namespaces_nothing_is_observed(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("print(1)")
+    words = ["policy", "observe", "--min-isolation", "landlock", "--mode", "python", str(script)]
+    locked = [sys.executable, os.path.join(os.path.dirname(__file__), "locked.py"), BINARY, *words]
+    env = {"PATH": "/usr/bin:/bin"}
+    done = subprocess.run(locked, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert "with namespaces only" in done.stderr
+
+
 def test_an_honest_program_needs_nothing(observe):
     done, found = observe("print('fine')")
     assert done.stderr == "fine\n" and found["syscalls"] == []
@@ -264,7 +303,7 @@ def test_observe_and_a_program_that_fails(observe):
     [
         ((), "no script given (try policy observe --help)"),
         (("--json", "x"), "policy observe has no --json"),
-        (("--mode", "python", "/nonexistent/x"), "open '/nonexistent/x': "),
+        (("--mode", "python", "/nonexistent/no.py"), "open '/nonexistent/no.py': "),
     ],
 )
 def test_observe_and_mistakes(args, message):

@@ -173,8 +173,8 @@ def test_trap08_half_a_body_is_not_run(server):
         assert c.replies() == []
     # lines come in order: what the other one would have said is there before this
     assert server.post("/execute", {}, {"X-Request-Id": "the-next"}).status == 400
-    server.wait_log("id=the-next")
-    assert "id=half-a-body" not in server.log()
+    server.wait_log("request=the-next")
+    assert "request=half-a-body" not in server.log()
 
 
 def test_trap09_a_body_byte_by_byte_is_one_request(server):

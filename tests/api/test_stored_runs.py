@@ -239,6 +239,17 @@ def test_a_full_disk_costs_a_log_line_only(start, outside):
             subprocess.run(["umount", "-l", outside], check=True)
 
 
+def test_where_another_user_stored_runs_is_taken_over(start, outside):
+    if os.geteuid() != 0:
+        pytest.skip("needs root: only root has another uid for it")
+    # as systemd leaves it when a service's user changes to root
+    os.makedirs(outside + "/artifacts/executions", 0o700)
+    s = start(state_dir=outside)
+    s.execute("1/0")
+    assert [json.loads(t)["code"] for t in stored(s)] == ["1/0"]
+    s.stop()
+
+
 def test_a_missing_directory_is_said_and_runs_go_on(start, outside):
     s = start(SANDBOX_ARTIFACT_DIR=outside + "/none")
     assert s.execute("1/0")["exit_code"] == 1

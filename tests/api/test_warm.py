@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from conftest import Server, found_modes, wait_for
+from conftest import BINARY, SANITIZED, Server, found_modes, wait_for
 from probes import command
 from support import Later, b64, unpack
 from warm_programs import PROGRAMS
@@ -49,6 +49,11 @@ def cold():
     s.stop()
 
 
+def has_hooks():
+    with open(BINARY, "rb") as f:
+        return b"SANDBOX_TEST_FAULT" in f.read()
+
+
 def used(answer):
     return answer["meta"]["usage"]["warm"]
 
@@ -62,7 +67,7 @@ def what_is_equal(answer):
     return same, meta
 
 
-@pytest.mark.parametrize("language,name", [(p[0], p[1]) for p in PROGRAMS])
+@pytest.mark.parametrize("language,name", [(p[0], p[1]) for p in PROGRAMS][:: 5 if SANITIZED else 1])
 def test_a_program_cannot_tell_that_its_sandbox_was_waiting(cold, warm, language, name):
     code, fields = next(p[2:] for p in PROGRAMS if p[:2] == (language, name))
     if language not in found_modes():
@@ -105,21 +110,38 @@ def test_each_is_used_once(warm):
         assert len({line[i] for line in seen}) == len(seen), seen
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"args": ["a", "b c"]},
-        {"env": {"NAME": "value"}},
-    ],
-    ids=["args", "env"],
-)
-def test_what_a_waiting_interpreter_cannot_be_given_starts_cold(cold, warm, fields):
+@pytest.mark.parametrize("name", ["PYTHONHASHSEED", "LC_ALL", "LANGUAGE", "TZ", "MALLOC_ARENA_MAX", "NODE_ENV"])
+def test_what_an_interpreter_reads_at_its_start_starts_cold(cold, warm, name):
     code = "import os, sys\nprint(sys.argv, sys.orig_argv, sorted(os.environ.items()), os.statvfs('/work').f_blocks)"
+    fields = {"env": {"BEFORE": "1", name: "1"}, "args": ["a", "b c"]}
     wait_warm(warm, "python")
     first = cold.execute(code, language="python", **fields)
     second = warm.execute(code, language="python", **fields)
     assert not used(second)
     assert first["exit_code"] == 0 and what_is_equal(first) == what_is_equal(second)
+
+
+def test_a_name_that_only_begins_like_one_does_not(warm):
+    for name in ("TZX", "LANGUAGES", "LANG_", "PYTHO", "XTZ", "MALLOC"):
+        wait_warm(warm, "python")
+        r = warm.execute(f"import os; print(os.environ['{name}'])", language="python", env={name: "1"})
+        assert used(r) and r["stdout"] == "1\n", (name, r)
+
+
+def traced(server, code, language, **fields):
+    parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    r = server.post("/execute", {"code": code, "language": language, **fields}, {"traceparent": parent})
+    assert r.status == 200, r
+    return r.json
+
+
+def test_a_traced_request_is_served_warm(cold, warm):
+    code = "import os\nprint(os.environ['TRACEPARENT'], os.environb[b'TRACEPARENT'], list(os.environ))"
+    wait_warm(warm, "python")
+    first, second = traced(cold, code, "python"), traced(warm, code, "python")
+    assert used(second) and not used(first)
+    assert "4bf92f3577b34da6a3ce929d0e0e4736" in second["stdout"]
+    assert what_is_equal(first) == what_is_equal(second)
 
 
 @pytest.mark.parametrize("first_line", ["# coding: latin-1", "#!/bin/x\n# vim: set fileencoding=ascii :"])
@@ -144,6 +166,20 @@ def test_time_begins_before_long_code_is_read(warm):
     r = warm.execute(code, language="python", timeout_seconds=0.3)
     assert not used(r) and r["meta"]["verdict"] == "timeout", r
     assert r["meta"]["usage"]["setup_us"] < 1000000, r
+
+
+@pytest.mark.skipif("node" not in found_modes(), reason="node is not there")
+def test_node_takes_variables_warm_but_for_its_own(cold, warm):
+    code = "console.log(process.argv, Object.entries(process.env))"
+    wait_warm(warm, "node")
+    first, second = traced(cold, code, "node"), traced(warm, code, "node")
+    assert used(second) and "4bf92f3577b34da6a3ce929d0e0e4736" in second["stdout"]
+    assert what_is_equal(first) == what_is_equal(second)
+    for fields in ({"env": {"NODE_ENV": "x"}}, {"env": {"TZ": "UTC"}}):
+        wait_warm(warm, "node")
+        r = warm.execute(code, language="node", **fields)
+        assert not used(r), fields
+        assert what_is_equal(r) == what_is_equal(cold.execute(code, language="node", **fields))
 
 
 @pytest.mark.skipif("node" not in found_modes(), reason="node is not there")
@@ -227,7 +263,7 @@ def test_time_and_processor_begin_with_the_request(warm):
 
 
 def _cold_cpu_ms(server):
-    r = server.execute("print(1)", language="python", env={"A": "b"})
+    r = server.execute("print(1)", language="python", env={"TZ": "UTC"})
     assert not used(r)
     return r["meta"]["usage"]["cpu_ms"]
 
@@ -237,19 +273,6 @@ def _warm_cpu_ms(server):
     r = server.execute("print(1)", language="python")
     assert used(r)
     return r["meta"]["usage"]["cpu_ms"]
-
-
-def _waiting(server, name):
-    """Programs of that name that no request has started."""
-    found = []
-    for pid in server.pids():
-        try:
-            with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
-                if f.read().strip().startswith(name):
-                    found.append(pid)
-        except OSError:
-            pass
-    return found
 
 
 def alive(pid):
@@ -265,15 +288,31 @@ def test_one_that_died_is_replaced(start):
     if not can_wait(s):
         pytest.skip("no sandbox waits here")
     wait_warm(s, "python")
-    (pid,) = _waiting(s, "python3")
+    (pid,) = s.named("python3")
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not alive(pid), 10, step=0.01)
     r = s.execute("print(1)")
     assert r["stdout"] == "1\n"
     s.wait_log("warm.(failed|discarded|cold)")
     wait_warm(s, "python")
-    assert pid not in _waiting(s, "python3")
+    assert pid not in s.named("python3")
     assert used(s.execute("print(1)"))
+
+
+def test_one_that_is_old_is_replaced(start):
+    s = start(SANDBOX_WARM="1", mode="python", SANDBOX_TEST_FAULT="old")
+    if not can_wait(s):
+        pytest.skip("no sandbox waits here")
+    if not has_hooks():
+        pytest.skip("the binary has no test hooks")
+    wait_warm(s, "python")
+    (first,) = wait_for(lambda: s.named("python3"), 10)
+    wait_for(lambda: not alive(first), 10, step=0.01)
+    (second,) = wait_for(lambda: [p for p in s.named("python3") if alive(p)], 10)
+    assert second != first
+    # that was no failure: nothing is put off, and nobody is warned
+    assert s.execute("print(1)")["stdout"] == "1\n"
+    assert "warm." not in s.log()
 
 
 def test_one_that_wrote_or_spoke_is_not_used(start):
@@ -281,7 +320,7 @@ def test_one_that_wrote_or_spoke_is_not_used(start):
     if not can_wait(s):
         pytest.skip("no sandbox waits here")
     wait_warm(s, "python")
-    (pid,) = _waiting(s, "python3")
+    (pid,) = s.named("python3")
     with open(f"/proc/{pid}/fd/1", "wb", buffering=0) as f:
         f.write(b"not of this run\n")
     r = s.execute("print(1)")
@@ -295,7 +334,7 @@ def test_a_waiting_program_has_nothing_and_init_no_right(start):
     if not can_wait(s):
         pytest.skip("no sandbox waits here")
     wait_warm(s, "python")
-    (pid,) = _waiting(s, "python3")
+    (pid,) = s.named("python3")
     assert sorted(os.listdir(f"/proc/{pid}/fd")) == ["0", "1", "2", "3"]
     with open(f"/proc/{pid}/status", encoding="utf-8") as f:
         status = f.read()
@@ -328,9 +367,38 @@ def test_memory_of_waiting_ones_is_bounded(start):
 
 
 def test_too_many_stop_the_start():
-    r = command("serve", SANDBOX_WARM="200", SANDBOX_MODE="python,shell")
+    r = command("serve", SANDBOX_PORT="0", SANDBOX_WARM="200", SANDBOX_MODE="python,shell")
     assert r.returncode != 0
     assert "SANDBOX_WARM=200" in r.stderr and "256" in r.stderr
+
+
+@pytest.mark.parametrize(
+    "capacity,wanted",
+    [("3", 3), ("100", 78), ("256", 0)],
+    ids=["as many as may run", "as many as there are places", "none left"],
+)
+def test_as_many_wait_as_may_run_unless_told(start, capacity, wanted):
+    s = start(mode="python,shell", SANDBOX_MAX_CONCURRENT=capacity, SANDBOX_WARM=None, SANDBOX_WARM_MEMORY_MB="40")
+    health = s.get("/health").json
+    assert health["capacity"] == int(capacity) and health.get("warm", {"wanted": 0})["wanted"] == wanted
+    if wanted and can_wait(s):
+        wait_warm(s, "shell", 1)
+
+
+def test_none_waits_when_told(start):
+    s = start(mode="shell", SANDBOX_WARM="0")
+    assert "warm" not in s.get("/health").json
+    assert not used(s.execute("true"))
+
+
+def test_few_descriptors_leave_fewer_waiting_ones(start):
+    """They are nobody's wish: that they do not fit is no reason not to start."""
+    few = {"mode": "python,shell", "nofile": 300, "SANDBOX_MAX_CONCURRENT": "4", "SANDBOX_WARM": "auto"}
+    s = start(SANDBOX_SESSIONS="off", **few)
+    assert s.get("/health").json["warm"]["wanted"] == 1
+    assert s.execute("echo 1", language="shell")["stdout"] == "1\n"
+    # where there are sessions these come first
+    assert "warm" not in start(SANDBOX_SESSIONS="on", **few).get("/health").json
 
 
 def test_a_cancelled_request_ends_its_warm_run(warm):

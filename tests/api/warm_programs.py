@@ -2,6 +2,7 @@
 """Programs that must not see whether their sandbox was waiting: (language, name, code, fields)."""
 
 from support import b64
+from warm_words import WORDS
 
 PROGRAMS = [
     (
@@ -455,4 +456,5 @@ PROGRAMS = [
         "package main\n\nfunc main() {\n\tundefinedCall()\n}\n",
         {},
     ),
+    *WORDS,
 ]

@@ -10,28 +10,35 @@ import subprocess
 LINKS = {"/bin": "usr/bin", "/lib": "usr/lib", "/lib64": "usr/lib64"}
 
 
-def bwrap(_):
+def shown(args):
+    """Directories that a program needs to see."""
+    own = os.path.dirname(args[0])
+    return ["/usr", "/etc"] + ([] if own.startswith("/usr/") else [own])
+
+
+def bwrap(_, args):
     words = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    words += ["--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc"]
+    for d in shown(args):
+        words += ["--ro-bind", d, d]
     for name, target in LINKS.items():
         words += ["--symlink", target, name]
     return words + ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp", "--"]
 
 
-def unshare(_):
+def unshare(_, __):
     words = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--net", "--ipc"]
     return words + ["--uts", "--cgroup", "--fork", "--mount-proc", "--kill-child", "--"]
 
 
-def firejail(_):
+def firejail(_, __):
     return ["firejail", "--quiet", "--noprofile", "--net=none", "--caps.drop=all", "--seccomp"]
 
 
 def bundle(top, args):
     """A runtime bundle: this host's /usr read-only, every namespace, no capability."""
     root = os.path.join(top, "root")
-    for name in ("usr", "etc", "proc", "dev", "tmp", "sys"):
-        os.makedirs(os.path.join(root, name), exist_ok=True)
+    for name in ("/proc", "/dev", "/tmp", "/sys", *shown(args)):
+        os.makedirs(root + name, exist_ok=True)
     for name, target in LINKS.items():
         if not os.path.lexists(root + name):
             os.symlink(target, root + name)
@@ -53,7 +60,7 @@ def bundle(top, args):
         ]
         + [
             {"destination": d, "type": "bind", "source": d, "options": ["rbind", "ro"]}
-            for d in ("/usr", "/etc")
+            for d in shown(args)
         ],
         "linux": {"namespaces": [{"type": t} for t in ("pid", "network", "ipc", "uts", "mount")]},
     }
@@ -65,17 +72,17 @@ def bundle(top, args):
 def runtime(name):
     """runc and crun take the program from the bundle."""
 
-    def command(top):
+    def command(top, _):
         return [name, "run", "--bundle", top, "bench-%N"]
 
     return command
 
 
-def podman(top):
+def podman(top, args):
     store = ["--root", top + "/store", "--runroot", top + "/run", "--runtime", "runc"]
     store += ["--cgroup-manager", "cgroupfs", "--events-backend", "file"]
     limits = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=4096:4096"]
-    binds = ["--volume", "/usr:/usr:ro", "--volume", "/etc:/etc:ro"]
+    binds = [word for d in shown(args) for word in ("--volume", f"{d}:{d}:ro")]
     return ["podman", *store, "run", "--rm", "--network", "none", "--cap-drop", "all", *limits, *binds,
             "--rootfs", top + "/root"]
 
@@ -101,12 +108,14 @@ def commands(top, args, expect):
         own = os.path.join(top, name)
         os.makedirs(own, exist_ok=True)
         bundle(own, args)
-        words = make(own)
+        words = make(own, args)
         words[0] = path
         if name not in ("runc", "crun"):
             words += args
         once = [w.replace("%N", "first") for w in words]
-        done = subprocess.run(once, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            once, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, timeout=60
+        )
         if done.returncode == 0 and expect in done.stdout:
             found[name] = words
         else:

@@ -22,7 +22,7 @@ sys.modules["servers"] = servers
 _spec.loader.exec_module(servers)
 # what the helpers of tests/api take from their conftest, they find here
 globals().update(
-    {k: v for k, v in vars(servers).items() if not k.startswith("__") and k != "go_seed"}
+    {k: v for k, v in vars(servers).items() if not k.startswith("__") and k != "pytest_sessionstart"}
 )
 
 import environments  # noqa: E402, it takes from here what it needs

@@ -17,7 +17,9 @@ from containers import (
     mountless_profile,
     our_caps,
     podman_profile,
+    shipped_profile,
 )
+from probes import part
 
 PLAIN_UID = 31337  # nobody's
 MAPPED = 200000  # the first host uid of containers with a user namespace
@@ -113,11 +115,11 @@ TABLE = [
         untried=NO_PROC,
     ),
     Environment(
-        "restricted, unconfined, unmasked",
+        "as deploy/kubernetes/server-full has it",
         "namespaces",
         NO_CGROUP,
-        container={**RESTRICTED, "masked": False},
-        owner=1000,
+        container={**RESTRICTED, "masked": False, "mapped": [(0, MAPPED, 65536)], "seccomp": shipped_profile},
+        owner=MAPPED + 1000,
         calls={**CAN, **NO_RIGHTS},
         untried=ONE_UID,
     ),
@@ -229,7 +231,7 @@ class Grounds:
         or a subcommand."""
         if not args[0].startswith("/"):
             args = [self.binary_in(environment), *args]
-        env = {"PATH": containers.PATH, "HOME": "/nonexistent", **env}
+        env = {"PATH": containers.PATH, "HOME": "/proc/nonexistent", **env}
         name, line = self.command_line(environment, args, env)
         try:
             return subprocess.run(
@@ -260,7 +262,7 @@ class There(Server):
         self.pid_file = self.state + ".pid"
         os.chown(self.state, environment.owner, environment.owner)
         self.first_pid = None
-        env = {"PATH": containers.PATH, "HOME": "/nonexistent", **env}
+        env = {"PATH": containers.PATH, "HOME": "/proc/nonexistent", **env}
         try:
             super().__init__(env, args, "python,shell", state_dir=self.state)
         except BaseException:
@@ -295,12 +297,12 @@ class There(Server):
         return self.first_pid
 
     def parts(self):
-        """Host pids of supervisor, launcher and server."""
+        """Host pids of supervisor, launcher and server, and of the brokers' mother."""
         found = {"supervisor": self.supervisor}
         for pid in _children(self.supervisor):
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                launcher = b"\0launcher" in f.read()
-            found["launcher" if launcher else "server"] = pid
+            name = part(pid)
+            if name:  # else it ended meanwhile
+                found[name] = pid
         return found
 
     def request(self, method, path, body=None, headers=None, timeout=60):

@@ -2,7 +2,8 @@
 """Runs under tests/helpers/inject.c, and what must hold for each of them.
 
 FAULTS=all tries every call with every error, which takes hours; without it the first, the last and the
-middle one of each kind of call are tried, with one error each, for as long as FAULT_SECONDS says.
+middle one of each kind of call are tried, with one error each, for as long as FAULT_SECONDS says; those
+that make a layer come first, and the first of each kind of them is tried however long it takes.
 """
 
 import errno
@@ -69,6 +70,15 @@ SLEEPERS = {
 }  # fmt: skip
 
 
+# those that make a layer, or give up a right, when a process that is to be confined makes them
+CONFINING = {
+    "clone", "clone3", "unshare", "mount", "umount2", "pivot_root", "chroot", "fchdir", "sethostname", "keyctl",
+    "setsid", "prctl", "capset", "setgroups", "setresgid", "setresuid", "prlimit64", "setrlimit", "close_range",
+    "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp", "write",
+}  # fmt: skip
+CONFINED = ("worker", "child", "program", "collector")
+
+
 def layers_of(text):
     """What the probe saw; None when it did not get that far."""
     found = re.search(r"^layers (.*) end$", text, re.M)
@@ -105,6 +115,8 @@ class Point:
     def __init__(self, role, number, nr):
         self.role, self.number, self.nr = role, number, nr
         self.name = NAMES.get(nr, str(nr))
+        self.kind = (re.sub(r"\d+$", "", role), self.name)
+        self.confines = self.kind[0] in CONFINED and self.name in CONFINING
 
     def __repr__(self):
         return f"{self.role} {self.number} {self.name}"
@@ -124,19 +136,20 @@ def points_of(lines, roles):
 
 
 def chosen(points):
-    """(point, error): all of them, or those that say most, those first."""
+    """[(point, error)] and how many of these must be tried: all, or those that say most, those first."""
     if ALL:
-        return [(p, e) for p in points for e in p.errors()]
-    kinds = {}
+        every = [(p, e) for p in points for e in p.errors()]
+        return every, len(every)
+    kinds, picked = {}, []
     for p in points:
-        kinds.setdefault((re.sub(r"\d+$", "", p.role), p.name), []).append(p)
-    picked = []
+        kinds.setdefault(p.kind, []).append(p)
     for turn, place in enumerate((lambda k: 0, lambda k: len(k) - 1, lambda k: len(k) // 2)):
         for number, k in enumerate(kinds.values()):
             p, errors = k[place(k)], k[0].errors()
             if turn == 0 or p not in [q for q, _ in picked]:
                 picked.append((p, errors[(number + turn) % len(errors)]))
-    return picked
+    must = len({p.kind for p in points if p.confines})
+    return sorted(picked, key=lambda one: not one[0].confines), must
 
 
 class Injected:

@@ -21,15 +21,23 @@ ROLES = ("launcher", "worker", "child", "program", "collector")
 DEADLINE = 20  # s for an answer: 3 for the run, 10 for its set-up
 
 
+def descriptors(pid):
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return 0  # it ended in between
+
+
 class Target:
     """A server under the injector."""
 
-    def __init__(self):
+    def __init__(self, warm):
+        self.warm = warm
         self.state = tempfile.mkdtemp(prefix="sandbox-faults-")
         os.chmod(self.state, 0o755)
         self.it = Injected(
             ["serve", "--port", "0", "--mode", "shell", "--max-concurrent", "2", "--min-isolation", "full",
-             "--store-code", "never", "--state-dir", self.state],
+             "--store-code", "never", "--warm", str(warm), "--state-dir", self.state],
         )  # fmt: skip
         listening = wait_for(lambda: re.search(r"server\.listening.*port=(\d+)", self.it.output()), 30 * SLOW)
         self.port = int(listening[1])
@@ -43,6 +51,12 @@ class Target:
             return r.status, json.loads(r.read() or b"{}")
         finally:
             c.close()
+
+    def refilled(self, said):
+        """The next one waits, or its making has failed, or there is nobody to make it."""
+        status, health = self.ask("GET", "/health")
+        more = self.it.output()[said:]
+        return status != 200 or health["warm"]["ready"]["shell"] == self.warm or re.search(r"warm\.failed|lost", more)
 
     def probe(self):
         return self.ask("POST", "/execute", {"code": PROBE, "timeout_seconds": 3, "files": {"a/b": "eA=="}})
@@ -66,11 +80,9 @@ class Target:
         pids = self.pids()
         held = {name: len(found) for name, found in pids.items()}
         for name in ("sandbox-launch", "sandbox-worker"):
-            for i, pid in enumerate(sorted(pids.get(name, []))):
-                try:
-                    held[f"{name} {i} descriptors"] = len(os.listdir(f"/proc/{pid}/fd"))
-                except OSError:
-                    pass
+            # by their number: which slot has the sandbox that waits may change
+            counts = sorted(map(descriptors, pids.get(name, [])))
+            held.update((f"{name} {i} descriptors", n) for i, n in enumerate(counts))
         held["cgroups"] = len(cgroups_of(self.it.main))
         return held
 
@@ -120,10 +132,12 @@ def check_answer(status, body, where):
 def one(target, before, point, error):
     where = f"{point} {error}"
     target.it.order(f"fail {point.role} {point.number} {number_of(error)}")
-    start = time.monotonic()
+    start, said = time.monotonic(), len(target.it.output())
     status, body = target.probe()
     assert time.monotonic() - start < DEADLINE * SLOW, f"{where}: took too long"
     check_answer(status, body, where)
+    if target.warm:
+        wait_for(lambda: target.refilled(said), 15 * SLOW, step=0.005)
     hit = any(line.startswith("hit ") for line in target.it.order("quiet"))
     # a launcher or a slot may have to be made anew first
     wait_for(lambda: target.ask("GET", "/readyz")[0] == 200, 30 * SLOW)
@@ -139,10 +153,10 @@ def servers():
     """A server that is at rest and what it holds; another one after something went wrong."""
     running = []
 
-    def one_more():
+    def one_more(warm=0):
         if running:
             running.pop().it.proc.kill()  # and with it all that it traces
-        running.append(Target())
+        running.append(Target(warm))
         running[0].probe()  # the first of everything is over
         return running[0], running[0].at_rest()
 
@@ -151,18 +165,20 @@ def servers():
         target.stop()
 
 
-@pytest.mark.timeout(0 if ALL else 120 * SLOW)
-def test_no_call_for_a_request_that_fails_weakens_a_run_or_the_server(servers):
-    target, before = servers()
+def every_fault(servers, warm, share):
+    """Each call of one request fails once, in the seconds that there are for it."""
+    target, before = servers(warm)
     target.it.order("log")
     status, body = target.probe()
     assert check_answer(status, body, "without a fault"), body
+    assert body["meta"]["usage"]["warm"] == bool(warm)
     target.settled(before, "without a fault")
     points = points_of(target.it.order("quiet"), ROLES)
-    picked, tried, hit, wrong = chosen(points), 0, 0, []
-    end = time.monotonic() + SECONDS * 0.4
+    picked, must = chosen(points)
+    tried, hit, wrong = 0, 0, []
+    end = time.monotonic() + SECONDS * share
     for point, error in picked:
-        if not ALL and time.monotonic() > end:
+        if tried >= must and time.monotonic() > end:
             break
         tried += 1
         try:
@@ -170,7 +186,17 @@ def test_no_call_for_a_request_that_fails_weakens_a_run_or_the_server(servers):
         except (AssertionError, OSError, http.client.HTTPException) as e:
             log = [line for line in target.it.output().split("\n") if " launcher " in line]
             wrong.append("\n".join([f"{point} {error}: {e!r}", *log[-8:]]))
-            target, before = servers()
+            target, before = servers(warm)
     print(f"{len(points)} calls; {tried} of {len(picked)} faults tried, {hit} of them came about")
     assert not wrong, "\n\n".join(wrong)
     assert tried and hit >= tried * 0.8, f"only {hit} of {tried} faults came about"
+
+
+@pytest.mark.timeout(0 if ALL else 120 * SLOW)
+def test_no_call_for_a_request_that_fails_weakens_a_run_or_the_server(servers):
+    every_fault(servers, 0, 0.25)
+
+
+@pytest.mark.timeout(0 if ALL else 120 * SLOW)
+def test_nor_one_for_a_sandbox_that_waited_or_for_the_next_one(servers):
+    every_fault(servers, 1, 0.15)

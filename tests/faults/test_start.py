@@ -64,10 +64,11 @@ def test_no_call_of_the_start_that_fails_weakens_a_run(script, uid, level, share
     it = run(script, ["log"], uid, level)
     points = points_of(it.lines(), ROLES)
     assert it.wait() == 0 and check_layers(it.output(), "without a fault"), it.output()
-    picked, tried, hit, wrong = chosen(points), 0, 0, []
+    picked, must = chosen(points)
+    tried, hit, wrong = 0, 0, []
     end = time.monotonic() + SECONDS * share
     for point, error in picked:
-        if not ALL and time.monotonic() > end:
+        if tried >= must and time.monotonic() > end:
             break
         tried += 1
         try:

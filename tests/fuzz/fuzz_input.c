@@ -110,7 +110,8 @@ static void names(const uint8_t *data, size_t size)
 			  .name = "python",
 			  .defaults = {.memory_mb = 512, .pids = 64, .disk_mb = 256},
 			  .typescript_row = -1}}};
-	struct job job = {.input_fd = -1};
+	struct jobs jobs = {.settings = &settings};
+	struct job job = {.jobs = &jobs, .input_fd = -1};
 	struct run_request copy = {0};
 	struct err e = {0};
 	struct buf body;

@@ -33,9 +33,11 @@ enum {
 	FDS_OPEN,
 	FDS_NULL,
 	FDS_SOCKET,
-	FDS_TWO,
+	FDS_TWO, /* as for a run with a broker */
 	FDS_KINDS
 };
+
+enum { ROW_LAYERS = 1, ROW_SESSIONS, ROWS };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -67,9 +69,16 @@ static void begin(void)
 		return;
 	assert(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
 	server_fd = pair[1];
-	setup.rows = 2;
+	setup.rows = ROWS;
 	setup.row[0].ceiling = (struct limits){200, 200, 64, 8, 4, 0};
-	setup.row[1].ceiling = (struct limits){100, 250, 96, 9, 9, 0};
+	setup.row[ROW_LAYERS].ceiling = (struct limits){100, 250, 96, 9, 9, 0};
+	setup.row[ROW_LAYERS].layer[0] = setup.layer_dir[0] = 'l';
+	setup.row[ROW_SESSIONS].ceiling = setup.row[0].ceiling;
+	setup.row[ROW_SESSIONS].session = 1;
+	setup.session_dir[0] = setup.image_dir[0] = 's';
+	setup.volumes = 2;
+	setup.root_ranges = 1;
+	setup.network = NETWORK_BROKER;
 	kinds[FDS_GOOD] = kinds[FDS_TWO] = fs_sealed("input", bytes, INPUT_BYTES);
 	kinds[FDS_SHORT] = fs_sealed("input", bytes, INPUT_BYTES - 1);
 	kinds[FDS_OPEN] = memfd_create("input", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -85,6 +94,9 @@ static void begin(void)
 			      .waiting = waiting,
 			      .loop = loop_new()};
 	assert(l.loop);
+	for (int i = 0; i < LOST_LIMITS; i++)
+		l.limit_fd[i] = -1;
+	l.sessions.dir_fd = -1; /* what it is asked for there is answered at once */
 }
 
 static int lowest_free_fd(void)
@@ -108,16 +120,77 @@ static bool framed(const struct message *m, size_t len, int kind, unsigned count
 {
 	if (len != sizeof(*m) || m->fds != count)
 		return false;
-	return (m->type == MSG_KILL && count == 0) ||
-	       (m->type == MSG_RUN && (kind == FDS_GOOD || kind == FDS_SHORT));
+	if (m->type == MSG_KILL)
+		return count == 0;
+	return m->type == MSG_RUN && (m->plan.network == NETWORK_BROKER
+					      ? kind == FDS_TWO
+					      : kind == FDS_GOOD || kind == FDS_SHORT);
 }
 
-static bool to_be_run(const struct message *m, int kind)
+static bool all_zero(const void *bytes, size_t len)
+{
+	const char *at = bytes;
+
+	while (len && !*at) {
+		at++;
+		len--;
+	}
+	return len == 0;
+}
+
+/* the name of one directory, not hidden, and without what a path or a mount minds */
+static bool image_fits(const char *name, size_t room)
+{
+	size_t i = 0;
+
+	for (; i < room && name[i]; i++)
+		if (strchr("/:,\\ \n", name[i]) || name[i] < '!' || name[i] > '~' ||
+		    strchr("!\"#$&'()*;<>?[]^`{|}~", name[i]))
+			return false;
+	return i < room && name[0] != '.';
+}
+
+static bool order_fits(const struct plan *p)
+{
+	switch (p->session) {
+	case SESSION_FORK:
+		return p->count > 0 && p->count <= 64 && p->force < 2 &&
+		       p->other_key[15] == 0;
+	case SESSION_CHECKPOINT:
+	case SESSION_RESTORE:
+		return p->count == 0 && p->force < 2;
+	case SESSION_DIFF:
+		return p->count == 0 && p->force == 0;
+	default:
+		return p->count == 0 && p->force == 0 &&
+		       all_zero(p->other_key, sizeof(p->other_key));
+	}
+}
+
+static bool session_fits(const struct plan *p)
+{
+	if (p->session == 0 || p->session > 7 || (p->network && p->session > 2) ||
+	    !order_fits(p))
+		return false;
+	if (p->session != SESSION_OPEN)
+		return all_zero(&p->open, sizeof(p->open));
+	return image_fits(p->open.image, sizeof(p->open.image)) &&
+	       p->open.read_only < 2 && p->open.volumes < 4 && p->open.root < 2;
+}
+
+static bool accepted(const struct message *m, int kind)
 {
 	const struct plan *p = &m->plan;
 
-	return m->type == MSG_RUN && kind == FDS_GOOD && m->run > l.last_run &&
-	       p->row < 2 && p->errand == 0 && p->input_bytes == INPUT_BYTES &&
+	if (m->type != MSG_RUN || m->run <= l.last_run || p->row >= ROWS ||
+	    p->errand != 0 || p->port != 0 || p->network > 1 || p->cold > 2 ||
+	    p->ahead > 1 || p->root || p->has_layer > (p->row == ROW_LAYERS))
+		return false;
+	if (p->row == ROW_SESSIONS ? !session_fits(p)
+				   : p->session || !all_zero(&p->open, sizeof(p->open)) ||
+					     !order_fits(p))
+		return false;
+	return p->input_bytes == INPUT_BYTES - (kind == FDS_SHORT) &&
 	       within(&p->limits, &setup.row[p->row].ceiling);
 }
 
@@ -128,7 +201,8 @@ static void hear(void)
 
 	while (message_receive(server_fd, &m, fds) == 1) {
 		assert(m.type == MSG_FAILED);
-		assert(strcmp(m.failure.step, "plan") == 0);
+		assert(strcmp(m.failure.step, "plan") == 0 ||
+		       strcmp(m.failure.step, "session_unavailable") == 0);
 	}
 	assert(errno == EAGAIN);
 }
@@ -136,18 +210,21 @@ static void hear(void)
 static void tell(const struct message *m, size_t len, int kind)
 {
 	const unsigned count = kind == FDS_NONE ? 0 : kind == FDS_TWO ? 2 : 1;
-	const int fds[2] = {kinds[kind], kinds[kind]}, before = lowest_free_fd();
-	const bool frame = framed(m, len, kind, count), run = frame && to_be_run(m, kind);
+	const int fds[2] = {kinds[kind], server_fd}, before = lowest_free_fd();
+	const bool frame = framed(m, len, kind, count), good = frame && accepted(m, kind);
+	const bool run = good && !m->plan.session;
 	const bool kill = frame && m->type == MSG_KILL && m->run - 1 < l.last_run;
 	const uint64_t refused = l.ledger.refused;
 
 	assert(raw_send(server_fd, m, len, fds, count) == (ssize_t)len);
 	launcher_on_server(&l, EPOLLIN);
 	assert(l.waiting_count == (run ? 1 : 0));
-	assert(l.ledger.refused == refused + (run || kill ? 0 : 1));
+	assert(l.ledger.refused == refused + (good || kill ? 0 : 1));
 	if (run) {
 		assert(l.last_run == m->run && waiting[0].message.run == m->run);
-		close(waiting[0].input_fd);
+		close(waiting[0].fds[RUN_INPUT]);
+		if (count == 2)
+			close(waiting[0].fds[RUN_EGRESS]);
 		l.waiting_count = 0;
 	}
 	hear();

@@ -118,6 +118,30 @@ TEST(an_empty_or_missing_directory_gives_nothing)
 	expect("");
 }
 
+TEST(only_a_directory_that_is_there_readable_and_empty_needs_no_collector)
+{
+	static const char *const not_empty[] = {"out/a", "out/.b", "out/..c"};
+
+	setup();
+	CHECK(collect_nothing(job.work_fd, "out"));
+	CHECK(!collect_nothing(job.work_fd, "missing"));
+	for (size_t i = 0; i < 3; i++) {
+		put(not_empty[i], "");
+		CHECK(!collect_nothing(job.work_fd, "out"));
+		CHECK(unlink(not_empty[i]) == 0);
+	}
+	CHECK(mkdir("out/d", 0755) == 0 && !collect_nothing(job.work_fd, "out"));
+	CHECK(collect_nothing(job.work_fd, "out/d"));
+	CHECK(chmod("out/d", 0300) == 0 && !collect_nothing(job.work_fd, "out/d"));
+	CHECK(symlink("out/d", "link") == 0 && !collect_nothing(job.work_fd, "link"));
+	CHECK(symlink("out", "up") == 0 && !collect_nothing(job.work_fd, "up/d"));
+	CHECK(!collect_nothing(job.work_fd, "/proc") &&
+	      !collect_nothing(job.work_fd, ".."));
+	put("file", "");
+	CHECK(!collect_nothing(job.work_fd, "file"));
+	CHECK(mkfifo("fifo", 0644) == 0 && !collect_nothing(job.work_fd, "fifo"));
+}
+
 TEST(links_are_not_followed)
 {
 	setup();

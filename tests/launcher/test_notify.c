@@ -120,6 +120,43 @@ static int refused(long nr, long arg, int num)
 	return syscall(nr, arg, 5, 6, 0, 0, 0) == -1 && errno == num;
 }
 
+/* every comparison that a policy can have, below, at and above its value */
+TEST(the_first_rule_that_fits_gives_the_errno)
+{
+	static const struct {
+		enum denial_op op;
+		const char *fits; /* of 9, 10, 11 */
+	} rows[] = {{DENIAL_NE, "101"}, {DENIAL_LT, "100"}, {DENIAL_LE, "110"},
+		    {DENIAL_EQ, "010"}, {DENIAL_GE, "011"}, {DENIAL_GT, "001"}};
+	struct setup_reporting *s = &setup.reporting[0];
+	uint32_t rule;
+
+	for (unsigned i = 0; i < 3 * sizeof(rows) / sizeof(*rows); i++) {
+		const struct seccomp_data call = {.nr = 3, .args[1] = 9 + i % 3};
+		const bool fits = rows[i / 3].fits[i % 3] == '1';
+
+		s->else_errno = ENOSYS;
+		s->denials = 2;
+		s->denial[0] = (struct setup_denial){
+			.nr = 3, .errno_ret = EACCES, .args = 1};
+		s->denial[0].arg[0].index = 1;
+		s->denial[0].arg[0].op = rows[i / 3].op;
+		s->denial[0].arg[0].value = 10;
+		s->denial[1] = (struct setup_denial){.nr = 4, .errno_ret = EPERM};
+		CHECK(notify_errno(s, &call, &rule) == (fits ? EACCES : ENOSYS));
+		CHECK(rule == (fits ? 0 : 2));
+	}
+	s->denial[0].arg[0].op = DENIAL_MASKED_EQ;
+	s->denial[0].arg[0].value = 0xf0;
+	s->denial[0].arg[0].value_two = 0x20;
+	CHECK(notify_errno(s, &(struct seccomp_data){.nr = 3, .args[1] = 0x12f}, &rule) ==
+	      EACCES);
+	CHECK(notify_errno(s, &(struct seccomp_data){.nr = 3, .args[1] = 0x130}, &rule) ==
+	      ENOSYS);
+	CHECK(notify_errno(s, &(struct seccomp_data){.nr = 4}, &rule) == EPERM &&
+	      rule == 1);
+}
+
 static int calls_ptrace_twice(void)
 {
 	return refused(SYS_ptrace, 3, EPERM) && refused(SYS_ptrace, 4, EPERM) ? 0 : 1;

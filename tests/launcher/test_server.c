@@ -5,57 +5,7 @@
  * Whatever comes through the socket, the launcher must not wait: deadlines are its
  * business. A TCP socket that lingers makes close() wait for as long as its maker likes.
  */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <stddef.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-
-#include "base/fs.h"
-#include "launcher/launcher.h"
-#include "raw_send.h"
-#include "tap.h"
-
-#define SLOTS 4
-
-static struct launcher l;
-static struct setup setup;
-static struct slot slots[SLOTS]; /* none is ever free: what is taken waits */
-static struct waiting waiting[SLOTS];
-static int server_fd; /* the other end */
-
-static void start(void)
-{
-	int pair[2];
-
-	if (l.loop)
-		loop_free(l.loop); /* of the one before */
-	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
-	server_fd = pair[1];
-	setup.rows = 2;
-	setup.row[0].ceiling = (struct limits){.wall_ms = 5000,
-					       .cpu_ms = 4000,
-					       .memory_mb = 64,
-					       .pids = 8,
-					       .disk_mb = 4};
-	setup.row[1].ceiling = (struct limits){.wall_ms = 9000,
-					       .cpu_ms = 9000,
-					       .memory_mb = 96,
-					       .pids = 9,
-					       .disk_mb = 9};
-	l = (struct launcher){.setup = &setup,
-			      .server_fd = pair[0],
-			      .ledger_fd = ledger_make(),
-			      .report = {.level = LEVEL_FULL},
-			      .slots = slots,
-			      .slot_count = SLOTS,
-			      .waiting = waiting,
-			      .loop = loop_new()};
-	CHECK(l.loop && l.ledger_fd >= 0);
-	CHECK(loop_add(l.loop, pair[0], EPOLLIN, launcher_on_server, &l) == 0);
-}
+#include "server_fixture.h"
 
 /* connected, with more bytes on their way than its peer will ever read; its close waits
  * for a minute */
@@ -140,61 +90,6 @@ TEST(as_many_as_fit_a_message_end_it_without_a_wait)
 
 /* ---- well framed, but not what there is */
 
-static int input(size_t len)
-{
-	static const char bytes[256];
-
-	return fs_sealed("input", bytes, len);
-}
-
-static struct message good(uint64_t run)
-{
-	struct message m = {.type = MSG_RUN, .fds = 1, .run = run};
-
-	m.plan.limits = setup.row[0].ceiling;
-	m.plan.input_bytes = 64;
-	return m;
-}
-
-static void say(const struct message *m, int fd)
-{
-	CHECK(raw_send(server_fd, m, sizeof(*m), &fd, fd >= 0) == (ssize_t)sizeof(*m));
-	if (fd >= 0)
-		close(fd);
-	launcher_on_server(&l, EPOLLIN);
-}
-
-/* what it answered; 0: nothing */
-static uint32_t answered(uint64_t run)
-{
-	int fds[MESSAGE_FDS];
-	struct message m;
-
-	if (message_receive(server_fd, &m, fds) != 1)
-		return 0;
-	CHECK(m.run == run && m.type == MSG_FAILED && !m.failure.busy);
-	CHECK(strcmp(m.failure.step, "plan") == 0 && m.failure.num == EINVAL);
-	return m.type;
-}
-
-static uint64_t counted(void)
-{
-	struct ledger kept;
-
-	CHECK(ledger_read(l.ledger_fd, &kept) == 0);
-	CHECK(kept.refused == l.ledger.refused);
-	return kept.refused;
-}
-
-static int lowest_free_fd(void)
-{
-	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
-	CHECK(fd >= 0);
-	close(fd);
-	return fd;
-}
-
 TEST(a_plan_at_its_ceilings_is_taken)
 {
 	struct message m;
@@ -241,6 +136,15 @@ TEST(a_plan_beyond_what_there_is_is_refused_and_counted)
 		{IN_PLAN(input_bytes), 63},
 		{IN_PLAN(input_bytes), 65},
 		{IN_PLAN(input_bytes), UINT64_MAX},
+		{IN_PLAN(network), NETWORK_HOST_PORT},
+		{IN_PLAN(network), NETWORK_POD},
+		{IN_PLAN(network), NETWORK_COUNT},
+		{IN_PLAN(port), 80},
+		{IN_PLAN(cold), COLD_KINDS},
+		{IN_PLAN(ahead), 2},
+		{IN_PLAN(has_layer), 1},
+		{IN_PLAN(session), SESSION_OPEN},
+		{IN_PLAN(session), SESSION_KINDS},
 	};
 	int before;
 
@@ -253,6 +157,50 @@ TEST(a_plan_beyond_what_there_is_is_refused_and_counted)
 		say(&m, input(64));
 		CHECK(answered(i + 1) == MSG_FAILED && counted() == i + 1);
 		CHECK(l.waiting_count == 0 && lowest_free_fd() == before);
+	}
+}
+
+TEST(an_input_has_a_size)
+{
+	const uint64_t most = 64u << 20;
+
+	start();
+	for (unsigned i = 0; i < 2; i++) {
+		struct message m = good(i + 1);
+		int fd = memfd_create("input", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+		m.plan.input_bytes = most + i;
+		CHECK(ftruncate(fd, (off_t)m.plan.input_bytes) == 0);
+		CHECK(fcntl(fd, F_ADD_SEALS,
+			    F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) == 0);
+		say(&m, fd);
+		CHECK(answered(i + 1) == (i ? MSG_FAILED : 0) && counted() == i);
+	}
+}
+
+/* without namespaces: one port, that of its broker */
+TEST(only_an_install_may_have_a_port)
+{
+	static const struct {
+		uint32_t row, port;
+		bool taken;
+	} rows[] = {{0, 4000, false}, {1, 0, false}, {1, 65536, false}, {1, 4000, true}};
+
+	start();
+	setup.install_network = NETWORK_BROKER;
+	setup.row[1].installs = 1;
+	snprintf(setup.row[1].layer, sizeof(setup.row[1].layer), "packages");
+	snprintf(setup.layer_dir, sizeof(setup.layer_dir), "/nowhere");
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct message m = good(i + 1);
+
+		m.plan.row = rows[i].row;
+		m.plan.has_layer = rows[i].row == 1;
+		m.plan.network = NETWORK_HOST_PORT;
+		m.plan.port = rows[i].port;
+		say(&m, input(64));
+		CHECK(answered(i + 1) == (rows[i].taken ? 0 : MSG_FAILED));
+		CHECK(l.waiting_count == (rows[i].taken ? 1 : 0));
 	}
 }
 

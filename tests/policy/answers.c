@@ -19,6 +19,11 @@ void answers_compile(void)
 {
 	struct err e = {0};
 
+	answers_setup.network = NETWORK_POD;
+	answers_setup.install_network = NETWORK_BROKER;
+	answers_setup.rows = 1;
+	answers_setup.row[0].installs = 1;
+	answers_setup.session_row = answers_setup.root_ranges = 1;
 	if (filters_compile(&answers_setup, &e) == 0)
 		return;
 	fprintf(stderr, "# %s\n", e.text);

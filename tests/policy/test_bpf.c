@@ -18,7 +18,7 @@
 #define X32 0x40000000u
 #define NUMBERS 601
 #define DRAWS 300 /* of arguments, for a call with rules */
-#define MOST 5    /* policies together */
+#define MOST 6    /* policies together */
 #define CALLS 12  /* with rules, of a random one */
 #define RULES 40  /* of one of its calls */
 
@@ -161,10 +161,12 @@ static void compare_with_rules(const struct policy *const *policy, size_t count)
 	}
 }
 
-static const char *const names[] = {
-	"base",       "arguments", "network-none",     "shared-pids",
-	"shared-uid", "init",      "init-shared-pids", "server"};
-enum { NAMES = sizeof(names) / sizeof(names[0]), OF_A_PROGRAM = 5 };
+static const char *const names[] = {"base",        "arguments",          "network-none",
+				    "shared-pids", "shared-uid-install", "shared-uid",
+				    "init",        "init-shared-pids",   "server",
+				    "broker",      "network-broker",     "network-port",
+				    "network-pod", "shared-network",     "root"};
+enum { NAMES = sizeof(names) / sizeof(names[0]), OF_A_PROGRAM = 6 };
 
 /* each alone; then what programs have */
 static void for_ours(void (*compare)(const struct policy *const *, size_t))

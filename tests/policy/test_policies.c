@@ -229,10 +229,28 @@ static uint32_t answer_server(const struct seccomp_data *d)
 {
 	struct err e = {0};
 
-	if (!server_calls.len && filter_compile_server(&server_calls, &e) < 0)
+	if (!server_calls.len && filter_compile_own(POLICY_SERVER, &server_calls, &e) < 0)
 		fprintf(stderr, "# %s\n", e.text);
 	CHECK(e.kind == ERR_NONE);
 	return bpf_run(&server_calls, d);
+}
+
+static uint32_t answer_broker(const struct seccomp_data *d)
+{
+	static struct setup_filter calls;
+	struct err e = {0};
+
+	CHECK(calls.len || filter_compile_own(POLICY_BROKER, &calls, &e) == 0);
+	return bpf_run(&calls, d);
+}
+
+static uint32_t answer_image(const struct seccomp_data *d)
+{
+	static struct setup_filter calls;
+	struct err e = {0};
+
+	CHECK(calls.len || filter_compile_own(POLICY_IMAGE, &calls, &e) == 0);
+	return bpf_run(&calls, d);
 }
 
 static void expect_rows(const char *name, uint32_t (*answer)(const struct seccomp_data *))
@@ -274,6 +292,22 @@ TEST(a_program_gets_the_same_where_refusals_are_reported)
 	expect_rows("program.tests", answer_reported);
 }
 
+TEST(a_program_gets_the_answers_of_the_tests_for_its_network_and_user)
+{
+	static const enum setup_reporting_id with[] = {
+		REPORTING_BROKER,      REPORTING_POD,  REPORTING_POD_NONE,
+		REPORTING_ONE_UID_POD, REPORTING_ROOT, REPORTING_ROOT};
+	static const char *const rows[] = {"network.tests",  "pod.tests",
+					   "pod-none.tests", "pod-shared.tests",
+					   "network.tests",  "root.tests"};
+
+	for (size_t i = 0; i < sizeof(with) / sizeof(with[0]); i++) {
+		answers_of = with[i];
+		expect_rows(rows[i], answer_plain);
+		expect_rows(rows[i], answer_reported);
+	}
+}
+
 TEST(process_1_gets_the_answers_of_init_tests)
 {
 	expect_rows("init.tests", answer_init);
@@ -286,6 +320,20 @@ TEST(without_namespaces_a_program_gets_the_answers_of_shared_tests)
 	expect_rows("shared.tests", answer_reported);
 }
 
+TEST(without_namespaces_an_install_gets_the_answers_of_install_tests)
+{
+	answers_of = REPORTING_ONE_UID_PORT;
+	expect_rows("install.tests", answer_plain);
+	expect_rows("install.tests", answer_reported);
+}
+
+TEST(only_an_install_with_a_uid_of_its_own_sets_modes)
+{
+	answers_of = REPORTING_PORT;
+	expect_rows("install-uid.tests", answer_plain);
+	expect_rows("install-uid.tests", answer_reported);
+}
+
 TEST(without_namespaces_init_gets_the_answers_of_init_shared_tests)
 {
 	expect_rows("init-shared.tests", answer_init_shared);
@@ -294,6 +342,16 @@ TEST(without_namespaces_init_gets_the_answers_of_init_shared_tests)
 TEST(the_server_gets_the_answers_of_server_tests)
 {
 	expect_rows("server.tests", answer_server);
+}
+
+TEST(who_unpacks_images_gets_the_answers_of_image_tests)
+{
+	expect_rows("image.tests", answer_image);
+}
+
+TEST(a_broker_gets_the_answers_of_broker_tests)
+{
+	expect_rows("broker.tests", answer_broker);
 }
 
 TEST(the_server_may_make_a_few_dozen_calls)
@@ -400,9 +458,22 @@ TEST(at_most_240_calls_are_allowed_in_any_form)
 /* an int argument keeps its meaning when a caller sets bits that the kernel cuts off */
 TEST(allows_compare_exactly_and_denials_ignore_high_bits)
 {
-	static const char *const names[] = {
-		"base",        "arguments",  "network-none",     "init",
-		"shared-pids", "shared-uid", "init-shared-pids", "server"};
+	static const char *const names[] = {"base",
+					    "arguments",
+					    "network-none",
+					    "init",
+					    "shared-pids",
+					    "shared-uid",
+					    "network-port",
+					    "shared-uid-install",
+					    "init-shared-pids",
+					    "server",
+					    "broker",
+					    "image",
+					    "network-broker",
+					    "network-pod",
+					    "shared-network",
+					    "root"};
 
 	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
 		struct err e = {0};

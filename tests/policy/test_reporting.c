@@ -108,15 +108,58 @@ TEST(who_wants_to_know_all_is_told_all_that_is_not_allowed)
 	CHECK(!is_asked("getpid", 0) && !is_asked("sync", 0));
 }
 
-static const char *const names[] = {
-	"network-none", "arguments",       "base", "init", "shared-pids",
-	"shared-uid",   "init-shared-pids"};
+static uint32_t answer_to(enum setup_reporting_id of, int number)
+{
+	const struct seccomp_data d = {.nr = number,
+				       .arch = FILTER_ARCH == POLICY_X86_64
+						       ? AUDIT_ARCH_X86_64
+						       : AUDIT_ARCH_AARCH64};
+
+	answers_of = of;
+	return answer_plain(&d);
+}
+
+/* what is allowed to it is what its policy is for, and base may not change alone */
+TEST(root_of_a_session_may_call_ten_more_than_others_in_one)
+{
+	static const char *const more[] = {
+		"setuid",    "setgid",   "setreuid", "setregid",  "setresuid",
+		"setresgid", "setfsuid", "setfsgid", "setgroups", "chroot"};
+	unsigned differ = 0;
+
+	answers_compile();
+	for (size_t i = 0; i < sizeof(more) / sizeof(more[0]); i++) {
+		const int number = filter_number(FILTER_ARCH, more[i]);
+
+		CHECK(answer_to(REPORTING_ROOT, number) == SECCOMP_RET_ALLOW);
+		CHECK(answer_to(REPORTING_BROKER, number) == (SECCOMP_RET_ERRNO | EPERM));
+	}
+	for (int number = 0; number < 1024; number++)
+		differ += answer_to(REPORTING_ROOT, number) !=
+			  answer_to(REPORTING_BROKER, number);
+	CHECK(differ == sizeof(more) / sizeof(more[0]));
+}
+
+static const char *const names[] = {"network-none",
+				    "arguments",
+				    "base",
+				    "init",
+				    "shared-pids",
+				    "shared-uid",
+				    "network-port",
+				    "shared-uid-install",
+				    "init-shared-pids",
+				    "network-broker",
+				    "network-pod",
+				    "shared-network",
+				    "root"};
 enum { NAMES = sizeof(names) / sizeof(names[0]) };
 
 static const char *write_policies(const char *arguments, const char *base)
 {
 	static char dir[] = "/tmp/test-policies-XXXXXX";
-	const char *const texts[NAMES] = {"", arguments, base, "", "", "", ""};
+	const char *const texts[NAMES] = {"", arguments, base, "", "", "", "",
+					  "", "",        "",   "", "", ""};
 	char path[64];
 	FILE *f;
 

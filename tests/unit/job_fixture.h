@@ -36,7 +36,7 @@ struct fixture {
 	struct buf live[2], out, errors;
 	int exit_code;
 	bool truncated;
-	char message[128];
+	char message[RESULT_MESSAGE];
 	unsigned file_count, skipped_count, violation_count, violations_known;
 	char skipped_reason[64];
 	struct violation last_violation;

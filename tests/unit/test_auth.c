@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * test_auth.c - Host, Origin, content type, and the ids of a request
+ * test_auth.c - Host, Origin, content type, token, and the ids of a request
  */
 #include "http/auth.h"
 
@@ -244,4 +244,32 @@ TEST(traceparent_is_w3c_or_nothing)
 	}
 	auth_traceparent((struct span){0}, out);
 	CHECK(out[0] == 0);
+}
+
+static const char *token_of(const char *authorization, const char *key,
+			    const char *access)
+{
+	const struct http_head h = {.authorization = span(authorization),
+				    .api_key = span(key),
+				    .access_token = span(access)};
+	const struct span got = auth_token(&h);
+	static char text[64];
+
+	if (!got.p)
+		return "-";
+	memcpy(text, got.p, got.len);
+	text[got.len] = 0;
+	return text;
+}
+
+TEST(a_token_comes_in_one_of_three_headers)
+{
+	CHECK(strcmp(token_of(NULL, NULL, NULL), "-") == 0);
+	CHECK(strcmp(token_of("Bearer abc", "k", "a"), "abc") == 0);
+	CHECK(strcmp(token_of("bearer  abc", NULL, NULL), "abc") == 0);
+	CHECK(strcmp(token_of("Basic abc", NULL, NULL), "-") == 0);
+	CHECK(strcmp(token_of("Basic abc", "k", "a"), "k") == 0);
+	CHECK(strcmp(token_of("Bearer", NULL, "a"), "a") == 0);
+	CHECK(strcmp(token_of("Bearer ", NULL, NULL), "-") == 0);
+	CHECK(strcmp(token_of("Bearerabc", NULL, NULL), "-") == 0);
 }

@@ -5,8 +5,10 @@
 #include "base/caps.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 
 #include "../tap.h"
 #include "base/sys.h"
@@ -15,9 +17,10 @@
 
 static const uint64_t launcher_set = CAP_BIT(CAP_CHOWN) | CAP_BIT(CAP_DAC_OVERRIDE) |
 				     CAP_BIT(CAP_DAC_READ_SEARCH) | CAP_BIT(CAP_FOWNER) |
-				     CAP_BIT(CAP_KILL) | CAP_BIT(CAP_SETGID) |
-				     CAP_BIT(CAP_SETUID) | CAP_BIT(CAP_SETPCAP) |
-				     CAP_BIT(CAP_SYS_ADMIN) | CAP_BIT(CAP_SYS_CHROOT);
+				     CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_KILL) |
+				     CAP_BIT(CAP_SETGID) | CAP_BIT(CAP_SETUID) |
+				     CAP_BIT(CAP_SETPCAP) | CAP_BIT(CAP_SYS_ADMIN) |
+				     CAP_BIT(CAP_SYS_CHROOT);
 
 struct sets {
 	uint64_t permitted, effective, inheritable, bounding, ambient;
@@ -139,6 +142,32 @@ TEST(nobody_has_no_groups_no_rights_and_no_way_back)
 	CHECK(setuid(0) == -1 && seteuid(0) == -1 && setgid(0) == -1);
 	CHECK(caps_become_nobody(65534, 65533) == 0); /* what it is already */
 	CHECK(caps_become_nobody(1, 1) == -1 && errno == EPERM);
+}
+
+TEST(a_reader_reads_what_is_not_his_and_has_no_other_right)
+{
+	const uint64_t reads = CAP_BIT(CAP_DAC_READ_SEARCH);
+	char path[64] = "/tmp/test-caps-XXXXXX";
+	struct sets s;
+	int fd;
+
+	need_root();
+	if (!(now().permitted & reads))
+		SKIP("needs CAP_DAC_READ_SEARCH");
+	fd = mkstemp(path);
+	CHECK(fd >= 0 && fchmod(fd, 0) == 0 && unlink(path) == 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	spread();
+	CHECK(caps_become_reader(65534, 65533) == 0);
+	s = now();
+	CHECK(s.permitted == reads && s.effective == reads && s.bounding == reads);
+	CHECK(s.inheritable == 0 && s.ambient == 0);
+	CHECK(getuid() == 65534 && getegid() == 65533 && getgroups(0, NULL) == 0);
+	CHECK(setuid(0) == -1 && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+	CHECK(open(path, O_RDONLY | O_CLOEXEC) >= 0);
+	CHECK(open(path, O_WRONLY | O_CLOEXEC) == -1 && errno == EACCES);
+	CHECK(ftruncate(fd, 0) ==
+	      0); /* our own descriptor; its name is root's to remove */
 }
 
 TEST(root_may_stay_root_in_name)

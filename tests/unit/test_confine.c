@@ -39,10 +39,10 @@ static int confine(int dir_fd)
 	static struct setup_filter calls;
 	struct err e = {0};
 
-	CHECK(filter_compile_server(&calls, &e) == 0);
+	CHECK(filter_compile_own(POLICY_SERVER, &calls, &e) == 0);
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
 		       ? -1
-		       : confine_server(dir_fd, &calls);
+		       : confine_server(dir_fd, -1, &calls);
 }
 
 /* whoever is confined cannot: a child does, when this process has ended */
@@ -116,4 +116,66 @@ TEST(a_confined_server_makes_no_socket_and_no_code)
 		   0) == MAP_FAILED &&
 	      errno == EPERM);
 	CHECK(fails_with(fcntl(0, F_SETOWN, getppid()), EPERM));
+}
+
+static int confine_unpacker(int made_fd, int read_fd)
+{
+	static struct setup_filter calls;
+	struct err e = {0};
+
+	CHECK(filter_compile_own(POLICY_IMAGE, &calls, &e) == 0);
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
+		       ? -1
+		       : confine_image(made_fd, read_fd, &calls);
+}
+
+TEST(who_unpacks_an_image_has_its_directory_and_nothing_else)
+{
+	char dir[] = "/tmp/confine-XXXXXX", *const argv[] = {"true", NULL};
+	int dir_fd, fd;
+
+	if (!CONFINED)
+		SKIP("a sanitizer needs what is taken here");
+	if (sys_landlock_abi() < 2)
+		SKIP("this kernel has no Landlock, or one that lets nothing be linked");
+	CHECK(mkdtemp(dir) != NULL);
+	dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(dir_fd >= 0 && rmdir_later(dir) == 0);
+	CHECK(confine_unpacker(dir_fd, -1) == 0);
+
+	CHECK(mkdirat(dir_fd, "d", 0700) == 0);
+	fd = openat(dir_fd, "d/f", NEW_FILE, 0600);
+	CHECK(fd >= 0 && write(fd, "x", 1) == 1 && fchmod(fd, 0755) == 0);
+	CHECK(symlinkat("/etc", dir_fd, "l") == 0);
+	CHECK(linkat(dir_fd, "d/f", dir_fd, "h", 0) == 0);
+	CHECK(fails_with(openat(dir_fd, "l/passwd", O_RDONLY | O_CLOEXEC), EACCES));
+	CHECK(fails_with(openat(dir_fd, "../confined", NEW_FILE, 0600), EACCES));
+	CHECK(fails_with(open("/etc/passwd", O_RDONLY | O_CLOEXEC), EACCES));
+	CHECK(fails_with(mknodat(dir_fd, "n", S_IFCHR | 0600, 0x103), EPERM));
+	CHECK(fails_with(fchown(fd, 1, 1), EPERM));
+	CHECK(fails_with(socket(AF_UNIX, SOCK_STREAM, 0), EPERM));
+	CHECK(fails_with(execve("/bin/true", argv, argv + 1), EPERM));
+	CHECK(fails_with(kill(getppid(), 0), EPERM));
+	CHECK(unlinkat(dir_fd, "d/f", 0) == 0 && unlinkat(dir_fd, "h", 0) == 0);
+	CHECK(unlinkat(dir_fd, "l", 0) == 0);
+	CHECK(unlinkat(dir_fd, "d", AT_REMOVEDIR) == 0);
+}
+
+TEST(who_reads_a_directory_for_an_image_writes_nothing)
+{
+	char dir[] = "/tmp/confine-XXXXXX";
+	int dir_fd;
+
+	if (!CONFINED)
+		SKIP("a sanitizer needs what is taken here");
+	if (sys_landlock_abi() < 1)
+		SKIP("this kernel has no Landlock");
+	CHECK(mkdtemp(dir) != NULL);
+	dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	CHECK(dir_fd >= 0 && rmdir_later(dir) == 0);
+	CHECK(confine_unpacker(-1, dir_fd) == 0);
+	CHECK(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) >= 0);
+	CHECK(fails_with(openat(dir_fd, "f", NEW_FILE, 0600), EACCES));
+	CHECK(fails_with(mkdirat(dir_fd, "d", 0700), EACCES));
+	CHECK(fails_with(open("/etc/passwd", O_RDONLY | O_CLOEXEC), EACCES));
 }

@@ -78,9 +78,21 @@ TEST(numbers_have_their_names_back)
 
 TEST(all_policies_compile_for_both_architectures)
 {
-	static const char *const names[] = {
-		"base",        "arguments",  "network-none",     "init",
-		"shared-pids", "shared-uid", "init-shared-pids", "server"};
+	static const char *const names[] = {"base",
+					    "arguments",
+					    "network-none",
+					    "init",
+					    "shared-pids",
+					    "shared-uid",
+					    "network-port",
+					    "shared-uid-install",
+					    "init-shared-pids",
+					    "server",
+					    "broker",
+					    "network-broker",
+					    "network-pod",
+					    "shared-network",
+					    "root"};
 	static const enum policy_arch archs[] = {POLICY_X86_64, POLICY_AARCH64};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
@@ -96,6 +108,11 @@ TEST(all_policies_compile_for_both_architectures)
 
 TEST(a_setup_gets_all_filters)
 {
+	setup.network = NETWORK_POD;
+	setup.install_network = NETWORK_BROKER;
+	setup.rows = 1;
+	setup.row[0].installs = 1;
+	setup.session_row = setup.root_ranges = 1;
 	CHECK(filters_compile(&setup, &e) == 0);
 	for (int i = 0; i < FILTER_COUNT; i++)
 		CHECK(setup.filter[i].len > 4);

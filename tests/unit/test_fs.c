@@ -161,6 +161,25 @@ TEST(paths_are_made_component_by_component)
 	close(dir_fd);
 }
 
+TEST(a_path_leads_through_what_may_be_entered_and_not_listed)
+{
+	int dir_fd, fd;
+
+	if (geteuid() != 0)
+		SKIP("needs root");
+	dir_fd = fresh();
+	CHECK(chmod(root, 0711) == 0 && mkdirat(dir_fd, "a", 0711) == 0 &&
+	      mkdirat(dir_fd, "a/b", 0700) == 0 &&
+	      fchownat(dir_fd, "a/b", 65534, 65534, 0) == 0);
+	CHECK(seteuid(65534) == 0);
+	fd = fs_make_path(dir_fd, "a/b/c", 0700);
+	CHECK(fd >= 0 && fs_make_path(dir_fd, "a/x", 0700) == -1 && errno == EACCES);
+	CHECK(fs_make_path(dir_fd, "a", 0700) == -1 && errno == EACCES);
+	CHECK(seteuid(0) == 0);
+	close(fd);
+	close(dir_fd);
+}
+
 TEST(open_stays_beneath)
 {
 	int dir_fd = fresh(), fd;

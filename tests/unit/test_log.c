@@ -81,6 +81,19 @@ TEST(text_lines_have_time_level_process_event)
 		      " info server job.done job=7f3a wall_ms=5\n"));
 }
 
+TEST(a_key_with_a_question_mark_is_left_out_without_a_value)
+{
+	log_setup(LOG_INFO, LOG_TEXT, "server");
+	LOGGED(log_info("a.b", "request=%s trace?=%s end=%s", "r1", "", ""));
+	CHECK(strstr(line, " a.b request=r1 end=\"\"\n"));
+	LOGGED(log_info("a.b", "request=%s trace?=%s", "r1", "t1"));
+	CHECK(strstr(line, " a.b request=r1 trace=t1\n"));
+	log_setup(LOG_INFO, LOG_JSON, "server");
+	LOGGED(log_info("a.b", "a?=%s b?=%s", "", "x"));
+	CHECK(strstr(line, "\"event\":\"a.b\",\"b\":\"x\"}\n"));
+	json_free(parsed());
+}
+
 TEST(levels_below_the_least_are_silent)
 {
 	log_setup(LOG_WARN, LOG_TEXT, "server");
@@ -182,4 +195,28 @@ TEST(long_lines_are_cut_and_stay_whole)
 	LOGGED(log_info("a.b", "k=%s", value));
 	CHECK(utf8_valid(line, strlen(line)));
 	json_free(parsed());
+}
+
+TEST(a_reader_that_stopped_stops_nobody_and_hears_later_how_much_it_missed)
+{
+	const int saved = dup(2);
+	int ends[2], i;
+	ssize_t len;
+
+	CHECK(saved >= 0 && pipe(ends) == 0); /* an ordinary one, that waits for room */
+	CHECK(dup2(ends[1], 2) == 2 && close(ends[1]) == 0);
+	for (i = 0; i < 2000; i++)
+		log_info("test.line", "n=%d", i);
+	while ((len = read(ends[0], line, sizeof(line) - 1)) == (ssize_t)sizeof(line) - 1)
+		;
+	log_info("test.line", "n=2000");
+	CHECK(dup2(saved, 2) == 2 && close(saved) == 0);
+	len = read(ends[0], line, sizeof(line) - 1);
+	CHECK(len > 0);
+	line[len > 0 ? len : 0] = 0;
+	CHECK(strstr(line, " log.lost lines="));
+	CHECK(log_lost_total() > 0 && log_lost_total() < 2000);
+	CHECK(strstr(line, " test.line n=2000\n"));
+	CHECK(read(ends[0], line, 1) == 0);
+	close(ends[0]);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/socket.h>
 
 #include "base/fs.h"
@@ -165,31 +166,77 @@ TEST(an_unknown_type_is_refused)
 	}
 }
 
+/* a text that does not end, or a number */
+#define OF(type, field) (type), offsetof(struct message, field), sizeof(m.field)
+#define NO_END UINT64_MAX
+
 TEST(contents_out_of_range_are_refused)
 {
-	struct message sent = {.type = MSG_DONE};
+	static const struct {
+		uint32_t type;
+		size_t at, bytes;
+		uint64_t value;
+	} rows[] = {
+		{OF(MSG_DONE, outcome.verdict), VERDICT_COUNT},
+		{OF(MSG_DONE, outcome.exit_code), 256},
+		{OF(MSG_DONE, outcome.exit_code), (uint32_t)-1},
+		{OF(MSG_DONE, outcome.signal), (uint32_t)-1},
+		{OF(MSG_DONE, outcome.signal), 65},
+		{OF(MSG_DONE, outcome.layer), LAYER_RESULTS},
+		{OF(MSG_DONE, outcome.files), OUTCOME_FILES_END},
+		{OF(MSG_DONE, outcome.violations), VIOLATIONS_KNOWN_COUNT},
+		{OF(MSG_DONE, outcome.memory_reason), NO_END},
+		{OF(MSG_DONE, outcome.pids_reason), NO_END},
+		{OF(MSG_WARM, warm.rows), SETUP_ROWS + 1},
+		{OF(MSG_WARM, warm.fork_failed), NO_END},
+		{OF(MSG_FAILED, failure.lost_layer), FAILURE_BELOW_MINIMUM + 1},
+		{OF(MSG_FAILED, failure.step), NO_END},
+	};
+
+	open_pair();
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct message sent = {.type = rows[i].type};
+		char *at = (char *)&sent + rows[i].at;
+
+		send_bytes(&sent, sizeof(sent), 0);
+		CHECK(message_receive(pair[1], &m, fds) == 1);
+		if (rows[i].value == NO_END)
+			memset(at, 'x', rows[i].bytes);
+		else
+			memcpy(at, &rows[i].value, rows[i].bytes);
+		fds[0] = -2;
+		send_bytes(&sent, sizeof(sent), 0);
+		CHECK(refused());
+	}
+}
+
+/* or whoever closes it might wait */
+TEST(what_leads_to_a_broker_is_a_unix_socket)
+{
+	struct message sent = {.type = MSG_RUN, .fds = 2};
+	int input = fs_sealed("input", "x", 1), inet = socket(AF_INET, SOCK_STREAM, 0);
+
+	open_pair();
+	sent.plan.network = NETWORK_BROKER;
+	fds[0] = -2;
+	CHECK(inet >= 0 && message_send(pair[0], &sent, (int[]){input, inet}) == 0);
+	CHECK(refused());
+	CHECK(message_send(pair[0], &sent, (int[]){input, input}) == 0 && refused());
+	CHECK(message_send(pair[0], &sent, (int[]){input, pair[0]}) == 0);
+	CHECK(message_receive(pair[1], &m, fds) == 1);
+}
+
+TEST(what_a_message_says_of_its_descriptors_is_so)
+{
+	struct message sent = {.type = MSG_RUN, .fds = 2};
+	int input = fs_sealed("input", "x", 1);
 
 	open_pair();
 	fds[0] = -2;
-	sent.outcome.verdict = VERDICT_COUNT;
-	send_bytes(&sent, sizeof(sent), 0);
+	CHECK(raw_send(pair[0], &sent, sizeof(sent), &input, 1) == (ssize_t)sizeof(sent));
 	CHECK(refused());
-	sent.outcome = (struct outcome){.exit_code = 256};
-	send_bytes(&sent, sizeof(sent), 0);
-	CHECK(refused());
-	sent.outcome = (struct outcome){.signal = -1};
-	send_bytes(&sent, sizeof(sent), 0);
-	CHECK(refused());
-	sent.outcome = (struct outcome){0};
-	memset(sent.outcome.pids_reason, 'x', sizeof(sent.outcome.pids_reason));
-	send_bytes(&sent, sizeof(sent), 0);
-	CHECK(refused());
-	sent.outcome = (struct outcome){.violations = VIOLATIONS_KNOWN_COUNT};
-	send_bytes(&sent, sizeof(sent), 0);
-	CHECK(refused());
-	sent = (struct message){.type = MSG_FAILED};
-	memset(sent.failure.step, 'x', sizeof(sent.failure.step));
-	send_bytes(&sent, sizeof(sent), 0);
+	sent.fds = 0;
+	CHECK(raw_send(pair[0], &sent, sizeof(sent), &input, 1) == (ssize_t)sizeof(sent));
 	CHECK(refused());
 }
 
@@ -246,8 +293,22 @@ TEST(a_report_travels_in_a_memfd_and_is_checked_there)
 	r.lost = LAYER_COUNT + 1;
 	CHECK(report_refused(&r, sizeof(r)));
 	r.lost = LAYER_COUNT;
-	memset(r.layer[LAYER_COUNT - 1].fix, 'x', sizeof(r.layer[0].fix));
+	r.network = NETWORK_COUNT;
 	CHECK(report_refused(&r, sizeof(r)));
+	r.network = NETWORK_NONE;
+	r.install_network = NETWORK_COUNT;
+	CHECK(report_refused(&r, sizeof(r)));
+	r.install_network = NETWORK_NONE;
+	CHECK(!report_refused(&r, sizeof(r)));
+	for (int i = 0; i < 4; i++) { /* a text that does not end */
+		struct report bad = r;
+		struct layer *last = &bad.layer[LAYER_COUNT - 1];
+		char *const text[] = {bad.summary, last->evidence, last->reason,
+				      last->fix};
+
+		memset(text[i], 'x', i ? sizeof(last->fix) : sizeof(bad.summary));
+		CHECK(report_refused(&bad, sizeof(bad)));
+	}
 }
 
 TEST(many_messages_fit_a_socket_that_nobody_reads)

@@ -201,24 +201,49 @@ TEST(code_that_a_pipe_does_not_hold_is_cold)
 	CHECK(!starts_cold(MODE_NODE, code, NULL));
 }
 
-TEST(words_start_an_interpreter_cold_and_nothing_else)
+/* what a request of fill_request, with this variable when it is not NULL, starts with */
+static uint32_t cold_of(enum mode_id id, const char *variable)
 {
-	static const enum mode_id ids[] = {MODE_PYTHON, MODE_GOLANG, MODE_NODE,
-					   MODE_SHELL};
 	struct message m = {0};
 	struct run_request r;
 	int fds[MESSAGE_FDS];
 
-	for (size_t i = 0; i < 4; i++) {
-		fixture_open();
-		fill_request(&r);
-		f.modes.mode[0].id = ids[i];
-		CHECK(jobs_submit(f.jobs, 1, &r, false, &f.err) == 0);
-		CHECK(message_receive(f.peer_fd, &m, fds) == 1);
-		CHECK(m.plan.cold == (ids[i] == MODE_PYTHON || ids[i] == MODE_NODE));
-		close(fds[0]);
-		fixture_close();
+	fixture_open();
+	fill_request(&r);
+	if (variable) {
+		free(r.env[0]);
+		r.env[0] = mem_copy(variable);
 	}
+	f.modes.mode[0].id = id;
+	CHECK(jobs_submit(f.jobs, 1, &r, false, &f.err) == 0);
+	CHECK(message_receive(f.peer_fd, &m, fds) == 1);
+	close(fds[0]);
+	fixture_close();
+	return m.plan.cold;
+}
+
+TEST(words_are_for_those_who_take_them)
+{
+	CHECK(cold_of(MODE_PYTHON, NULL) == COLD_UNLESS_WORDS);
+	CHECK(cold_of(MODE_NODE, NULL) == COLD_UNLESS_WORDS);
+	CHECK(cold_of(MODE_GOLANG, NULL) == 0);
+	CHECK(cold_of(MODE_SHELL, NULL) == 0);
+}
+
+TEST(what_is_read_at_the_start_starts_an_interpreter_cold)
+{
+	static const char *const some[] = {
+		"PYTHONX=1",  "PYTHON=",    "TZ=",   "LC_ALL=C",
+		"NODE_ENV=a", "MALLOC_X=1", "LANG=C"};
+	static const char *const others[] = {"TZX=1",    "LANGUA=", "LC=C",
+					     "MALLOC=1", "XTZ=",    "PYTHO=1"};
+
+	for (size_t i = 0; i < sizeof(some) / sizeof(*some); i++) {
+		CHECK(cold_of(MODE_PYTHON, some[i]) == COLD_ALWAYS);
+		CHECK(cold_of(MODE_SHELL, some[i]) == 0);
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		CHECK(cold_of(MODE_PYTHON, others[i]) == COLD_UNLESS_WORDS);
 }
 
 TEST(a_half_filled_request_can_be_ended_twice)

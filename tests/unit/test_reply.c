@@ -210,18 +210,18 @@ TEST(errors_show_what_is_the_clients_business)
 
 	start();
 	err_client(&e, 400, "code_required", "code is required");
-	CHECK(reply_error(&b, &e, "id1") == 0);
+	CHECK(reply_error(&b, "error", &e, "id1") == 0);
 	CHECK(strcmp(text(), "{\"error\":\"code is required\",\"code\":"
 			     "\"code_required\"}") == 0);
 	b.len = 0;
 	errno = EACCES;
 	err_errno(&e, "open '/etc/secret'");
-	CHECK(reply_error(&b, &e, "id1") == 0);
+	CHECK(reply_error(&b, "error", &e, "id1") == 0);
 	CHECK(strcmp(text(), "{\"error\":\"internal error (request id1)\",\"code\":"
 			     "\"internal_error\"}") == 0);
 	b.len = 0;
 	err_server(&e, 500, "sandbox_setup_failed", "sandbox step \"proc\" failed");
-	CHECK(reply_error(&b, &e, "id1") == 0);
+	CHECK(reply_error(&b, "error", &e, "id1") == 0);
 	CHECK(strcmp(text(), "{\"error\":\"sandbox step \\\"proc\\\" failed\",\"code\":"
 			     "\"sandbox_setup_failed\"}") == 0);
 	b.len = 0;
@@ -257,7 +257,9 @@ TEST(health_has_the_fields_of_the_manual)
 		     "\"uptime_seconds\":42,\"preinstalled_packages\":[\"numpy\","
 		     "\"pandas\"],\"isolation\":{\"level\":\"namespaces\",\"layers\":{"
 		     "\"user_namespace\":true,") == b.bytes);
-	CHECK(strstr(b.bytes, "\"missing\":[\"proc\"]},\"version\":\""));
+	CHECK(strstr(b.bytes, "\"missing\":[\"proc\"]},\"installer\":null,"
+			      "\"package_layers\":{\"count\":0,\"bytes\":0},"
+			      "\"version\":\""));
 	b.len = 0;
 	modes.count = 2;
 	h.draining = true;
@@ -267,7 +269,9 @@ TEST(health_has_the_fields_of_the_manual)
 	CHECK(strstr(text(), "{\"status\":\"draining\","));
 	CHECK(strstr(b.bytes,
 		     ",\"modes\":[\"python\",\"shell\"],\"isolation\":{\"level\":"
-		     "\"none\",\"layers\":{},\"missing\":[]},\"state_directory\":"
+		     "\"none\",\"layers\":{},\"missing\":[]},"
+		     "\"installer\":null,\"package_layers\":{\"count\":0,\"bytes\":0},"
+		     "\"state_directory\":"
 		     "\"off: not writable\",\"version\""));
 	finish();
 }

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "config/mode.h"
 #include "config/settings.h"
+#include "egress/rules.h"
 #include "tap.h"
 
 static struct settings settings;
@@ -398,16 +399,55 @@ TEST(standard_input_may_have_any_character)
 	request_done(&r);
 }
 
+TEST(network_is_what_the_operator_allows_or_less)
+{
+	start();
+	CHECK(field_fails("\"network\":true", 403, "network_not_allowed", "no network"));
+	CHECK(field_fails("\"network\":[\"a.test\"]", 403, "network_not_allowed", ""));
+	CHECK(parse_field("\"network\":[]") == 0 && !r.network);
+	settings.network_rules = mem_zero(sizeof(*settings.network_rules));
+	CHECK(rules_parse(settings.network_rules, "a.test,*.b.test,10.0.0.0/8", &e) == 0);
+	CHECK(parse_field("\"args\":[]") == 0 && !r.network);
+	CHECK(parse_field("\"network\":false") == 0 && !r.network);
+	CHECK(parse_field("\"network\":true") == 0 && r.network->count == 3);
+	CHECK(parse_field("\"network\":[\"x.b.test\"]") == 0);
+	/* and the operator's range, for what it resolves to */
+	CHECK(r.network->count == 2 && r.network->rule[1].resolved_only);
+	CHECK(field_fails("\"network\":[\"a.test\",\"c.test\"]", 403,
+			  "network_not_allowed", "network[1]: 'c.test' is more"));
+	CHECK(field_fails("\"network\":[\"http://a.test\"]", 400, "bad_request",
+			  "network[0]: 'http://a.test' is no host"));
+	CHECK(field_fails("\"network\":[1]", 400, "bad_request", "array of strings"));
+	settings.network_default = 1;
+	CHECK(parse_field("\"args\":[]") == 0 && r.network);
+	CHECK(parse_field("\"network\":null") == 0 && r.network);
+	CHECK(parse_field("\"network\":false") == 0 && !r.network);
+}
+
+TEST(the_network_of_the_pod_is_had_or_not_but_has_no_list)
+{
+	start();
+	settings.network_pod = true;
+	CHECK(parse_field("\"args\":[]") == 0 && !r.pod && !r.network);
+	CHECK(parse_field("\"network\":true") == 0 && r.pod && !r.network);
+	CHECK(parse_field("\"network\":[]") == 0 && !r.pod);
+	CHECK(field_fails("\"network\":[\"a.test\"]", 400, "bad_request",
+			  "SANDBOX_NETWORK=pod"));
+	CHECK(field_fails("\"network\":\"a\"", 400, "bad_request", "false or true"));
+	settings.network_default = 1;
+	CHECK(parse_field("\"args\":[]") == 0 && r.pod);
+	CHECK(parse_field("\"network\":null") == 0 && r.pod);
+	CHECK(parse_field("\"network\":false") == 0 && !r.pod);
+	CHECK(parse_field("\"network\":[]") == 0 && !r.pod);
+}
+
 TEST(what_is_not_there_yet_says_so)
 {
 	start();
-	CHECK(field_fails("\"requirements\":[\"six\"]", 501, "not_available_yet",
-			  "requirements are not available yet"));
-	CHECK(field_fails("\"language\":\"js\",\"requirements\":[\"six\"]", 501,
-			  "not_available_yet", "requirements"));
-	CHECK(field_fails("\"network\":true", 501, "not_available_yet", "network"));
-	CHECK(field_fails("\"network\":[\"example.org\"]", 501, "not_available_yet",
-			  "network"));
+	CHECK(field_fails("\"requirements\":[\"six\",\"-r x\"]", 400, "bad_requirement",
+			  "\"-r x\""));
+	CHECK(field_fails("\"language\":\"js\",\"requirements\":[\"a/b\"]", 400,
+			  "bad_requirement", "\"a/b\""));
 	CHECK(parse_field("\"requirements\":[],\"network\":false") == 0);
 	CHECK(parse_field("\"language\":\"go\",\"requirements\":[\"six\"]") == 0);
 	CHECK(parse_field("\"language\":\"sh\",\"requirements\":[\"six\"]") == 0);

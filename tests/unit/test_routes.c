@@ -42,24 +42,33 @@ TEST(probes_answer_get_and_head)
 TEST(other_paths_are_not_there)
 {
 	static const char *const paths[] = {
-		"/",         "/execute/", "/Execute",  "/executes",  "/execut",
+		"//",        "/execute/", "/Execute",  "/executes",  "/execut",
 		"//execute", "/health/",  "/healthzz", "/sessionsx", "/%65xecute"};
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
 		CHECK(status(METHOD_GET, paths[i]) == 404);
-	CHECK(routes_allow((struct span){"/", 1})[0] == 0);
+	CHECK(routes_allow((struct span){"//", 2})[0] == 0);
 }
 
-TEST(what_comes_later_says_so)
+TEST(agent_sandbox_is_served)
 {
-	static const char *const paths[] = {
-		"/sessions", "/sessions/x/exec", "/scopes/a/b",   "/tools/run", "/mcp",
-		"/upload",   "/list/",           "/download/a/b", "/exists/x"};
+	CHECK(status(METHOD_POST, "/upload") == 0);
+	CHECK(status(METHOD_GET, "/upload") == 405);
+	CHECK(status(METHOD_POST, "/upload/x") == 404);
+	CHECK(status(METHOD_GET, "/download/a/b") == 0);
+	CHECK(status(METHOD_GET, "/list/") == 0);
+	CHECK(status(METHOD_HEAD, "/exists/x") == 0);
+	CHECK(status(METHOD_DELETE, "/download/a/b") == 405);
+}
 
-	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-		CHECK(status(METHOD_GET, paths[i]) == 501);
-		CHECK(status(METHOD_DELETE, paths[i]) == 501);
-	}
+TEST(tools_are_posted)
+{
+	CHECK(status(METHOD_POST, "/mcp") == 0);
+	CHECK(status(METHOD_GET, "/mcp") == 405);
+	CHECK(status(METHOD_DELETE, "/mcp") == 405);
+	CHECK(status(METHOD_POST, "/mcp/x") == 404);
+	CHECK(status(METHOD_POST, "/tools/run_code") == 0);
+	CHECK(status(METHOD_GET, "/tools/run_code") == 405);
 }
 
 static enum stream_kind wanted(const char *accept)
@@ -77,4 +86,13 @@ TEST(accept_chooses_the_stream)
 	CHECK(wanted("text/html, application/x-ndjson , */*") == STREAM_LINES);
 	CHECK(wanted("application/json, text/event-stream") == STREAM_NONE);
 	CHECK(wanted("text/event-streams") == STREAM_NONE);
+}
+
+TEST(events_may_be_the_second_choice)
+{
+	static const char both[] = "application/json, text/event-stream;q=0.5";
+
+	CHECK(stream_accepts_events((struct span){both, sizeof(both) - 1}));
+	CHECK(!stream_accepts_events((struct span){both, 16}));
+	CHECK(!stream_accepts_events((struct span){NULL, 0}));
 }

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "config/settings.h"
 #include "config/settings_rows.h"
+#include "egress/rules.h"
 #include "tap.h"
 #include "wire/report.h"
 
@@ -22,6 +23,7 @@ static int load(char **flags, const char *const *own)
 	int count = 0;
 
 	memset(&e, 0, sizeof(e));
+	setenv("SANDBOX_CONFIG", "", 0); /* nothing of this host */
 	while (flags && flags[count])
 		count++;
 	return settings_load(&s, count, flags, own, &e);
@@ -119,17 +121,6 @@ TEST(scanning_stops_at_what_is_the_subcommands_own)
 	settings_done(&s);
 }
 
-TEST(one_flag_can_be_read_by_itself)
-{
-	clearenv();
-	CHECK(load(NULL, NULL) == 0);
-	CHECK(settings_flag(&s, 2, FLAGS("--timeout-sec", "400"), &e) == 2);
-	CHECK(settings_flag(&s, 1, FLAGS("--json"), &e) == 0);
-	CHECK(settings_flag(&s, 0, NULL, &e) == 0);
-	CHECK(settings_check(&s, &e) == -1);
-	settings_done(&s);
-}
-
 TEST(mistakes_in_flags_are_named)
 {
 	clearenv();
@@ -141,8 +132,6 @@ TEST(mistakes_in_flags_are_named)
 	CHECK(strcmp(e.text, "--port needs a value") == 0);
 	CHECK(load(FLAGS("--port", "abc"), NULL) == -1);
 	CHECK(strcmp(e.text, "--port abc: must be a number from 0 to 65535") == 0);
-	CHECK(load(FLAGS("--token-file", "x"), NULL) == -1);
-	CHECK(strcmp(e.text, "--token-file is not available yet") == 0);
 	CHECK(load(FLAGS("--type", "e2b"), NULL) == -1);
 	CHECK(strcmp(e.text, "--type e2b is not supported (supported: local, docker)") ==
 	      0);
@@ -160,8 +149,16 @@ TEST(values_that_do_not_parse_are_named)
 		       "SANDBOX_PORT= 80: must be a number from 0 to 65535");
 	expect_refused("SANDBOX_PORT", "-1",
 		       "SANDBOX_PORT=-1: must be a number from 0 to 65535");
+	expect_refused("SANDBOX_PYTHON_INDEX", "https://me:pw@a.test/ ./wheels",
+		       "SANDBOX_PYTHON_INDEX=https://***@a.test/ ./wheels: must be "
+		       "http(s) URLs, absolute paths of directories, host or none");
+	expect_refused("SANDBOX_NPM_REGISTRY", "http://a.test:99999/",
+		       "SANDBOX_NPM_REGISTRY=http://a.test:99999/: has a URL without a "
+		       "host, or with a port that is none");
 	expect_refused("SANDBOX_MAX_CONCURRENT", "0",
 		       "SANDBOX_MAX_CONCURRENT=0: must be a number from 1 to 256");
+	expect_refused("SANDBOX_WARM", "some",
+		       "SANDBOX_WARM=some: must be auto or a number from 0 to 256");
 	expect_refused("SANDBOX_CPUS", "0",
 		       "SANDBOX_CPUS=0: must be a number from 0.01 to 1024");
 	expect_refused("SANDBOX_CPUS", "1e3",
@@ -236,41 +233,42 @@ TEST(an_output_directory_is_one_plain_name)
 	}
 }
 
-TEST(what_comes_later_stops_the_start_by_name)
+TEST(another_executor_stops_the_start_by_name)
 {
-	expect_refused("SANDBOX_TOKEN_FILE", "/t",
-		       "SANDBOX_TOKEN_FILE is not available yet");
-	expect_refused("SANDBOX_NETWORK", "allow",
-		       "SANDBOX_NETWORK=allow is not available yet");
-	expect_refused("SANDBOX_NETWORK_DEFAULT", "true",
-		       "SANDBOX_NETWORK_DEFAULT=true is not available yet");
-	expect_refused("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "1",
-		       "SANDBOX_BLOCK_DANGEROUS_IMPORTS=1 is not available yet");
-	expect_refused("SANDBOX_WARM_FORK", "on",
-		       "SANDBOX_WARM_FORK=on is not available yet");
-	expect_refused("SANDBOX_SESSIONS", "on",
-		       "SANDBOX_SESSIONS=on is not available yet");
-	expect_refused("SANDBOX_TYPE", "docker",
-		       "SANDBOX_TYPE=docker is not available yet");
 	expect_refused("SANDBOX_TYPE", "e2b",
 		       "SANDBOX_TYPE=e2b is not supported (supported: local, docker)");
-	/* userinfo may be in these: the value is not repeated */
-	expect_refused("SANDBOX_EGRESS_PROXY", "http://u:p@h",
-		       "SANDBOX_EGRESS_PROXY is not available yet");
-	expect_refused("SANDBOX_PYTHON_INDEX", "http://u:p@h",
-		       "SANDBOX_PYTHON_INDEX is not available yet");
-	expect_refused("SANDBOX_VOLUMES", "a=/b", "SANDBOX_VOLUMES is not available yet");
+}
+
+TEST(volumes_have_a_name_and_a_path)
+{
+	expect_taken("SANDBOX_VOLUMES", "data=/srv/data, cache=/var/cache/x:rw");
+	expect_refused("SANDBOX_VOLUMES", "data",
+		       "SANDBOX_VOLUMES=data: must be NAME=/PATH or NAME=/PATH:rw, "
+		       "separated by commas");
+	expect_refused("SANDBOX_VOLUMES", "a/b=/srv",
+		       "SANDBOX_VOLUMES=a/b=/srv: must have names of letters, digits, "
+		       "dots, dashes and underscores");
+	expect_refused("SANDBOX_VOLUMES", ".a=/srv",
+		       "SANDBOX_VOLUMES=.a=/srv: must have names of letters, digits, "
+		       "dots, dashes and underscores");
+	expect_refused(
+		"SANDBOX_VOLUMES", "a=srv",
+		"SANDBOX_VOLUMES=a=srv: must have absolute paths, and not the root");
+	expect_refused("SANDBOX_VOLUMES", "a=/",
+		       "SANDBOX_VOLUMES=a=/: must have absolute paths, and not the root");
+	expect_refused("SANDBOX_VOLUMES", "a=/b,a=/c",
+		       "SANDBOX_VOLUMES=a=/b,a=/c: names a volume twice");
 }
 
 TEST(switched_off_is_no_demand)
 {
 	expect_taken("SANDBOX_NETWORK", "off");
-	expect_taken("SANDBOX_NETWORK_DEFAULT", "0");
+	expect_taken("SANDBOX_NETWORK_DEFAULT", "false");
 	expect_taken("SANDBOX_BLOCK_DANGEROUS_IMPORTS", "false");
 	expect_taken("SANDBOX_WARM_FORK", "off");
 	expect_taken("SANDBOX_SESSIONS", "off");
-	expect_taken("SANDBOX_ALLOW_BUILD", "no");
-	expect_taken("SANDBOX_TOKEN_FILE", "");
+	expect_taken("SANDBOX_ALLOW_BUILD", "false");
+	expect_taken("SANDBOX_TOKEN_FILE", "/t");
 	expect_taken("SANDBOX_TYPE", "local");
 	expect_taken("DOCKER_IMAGE", "anything");
 }
@@ -334,7 +332,6 @@ TEST(help_has_a_line_for_each_setting_that_is_there)
 	CHECK(buf_text(&out) == 0);
 	CHECK(strstr(out.bytes, "--max-concurrent "));
 	CHECK(strstr(out.bytes, "(127.0.0.1)"));
-	CHECK(!strstr(out.bytes, "--token-file"));
 	for (const char *line = out.bytes; *line; line += strcspn(line, "\n") + 1)
 		CHECK(strcspn(line, "\n") <= 110);
 	buf_done(&out);
@@ -345,12 +342,36 @@ TEST(rows_are_well_formed)
 	for (size_t i = 0; i < setting_count; i++) {
 		const struct setting *row = &setting_rows[i];
 
-		CHECK(strncmp(row->key, "SANDBOX_", 8) == 0 && row->key[8]);
+		CHECK((strncmp(row->key, "SANDBOX_", 8) == 0 && row->key[8]) ||
+		      (strncmp(row->key, "DOCKER_", 7) == 0 && row->key[7]));
 		for (const char *p = row->key; *p; p++)
 			CHECK(isupper((unsigned char)*p) || *p == '_');
 		CHECK((row->type == SETTING_LATER) == !row->help);
-		CHECK((row->type == SETTING_CHOICE) == (row->choices != NULL));
+		CHECK(row->type != SETTING_CHOICE || row->choices);
+		CHECK(!row->choices || row->type == SETTING_CHOICE ||
+		      row->type == SETTING_COUNT);
 		for (size_t j = 0; j < i; j++)
 			CHECK(strcmp(row->key, setting_rows[j].key) != 0);
 	}
+}
+
+TEST(network_is_a_word_or_a_list_of_hosts)
+{
+	setenv("SANDBOX_NETWORK", "allow", 1);
+	CHECK(settings_load(&s, 0, NULL, NULL, &e) == 0 && s.network_rules->count == 1);
+	settings_done(&s);
+	setenv("SANDBOX_NETWORK", "example.org, *.example.org:8443,10.0.0.0/8", 1);
+	CHECK(settings_load(&s, 0, NULL, NULL, &e) == 0 && s.network_rules->count == 3);
+	settings_done(&s);
+	/* an empty list is nothing, and not everything */
+	setenv("SANDBOX_NETWORK", " , ", 1);
+	CHECK(settings_load(&s, 0, NULL, NULL, &e) == 0 && !s.network_rules);
+	settings_done(&s);
+	setenv("SANDBOX_NETWORK", "pod", 1);
+	CHECK(settings_load(&s, 0, NULL, NULL, &e) == 0 && !s.network_rules);
+	CHECK(s.network_pod);
+	settings_done(&s);
+	setenv("SANDBOX_NETWORK", "example.org,http://x/", 1);
+	CHECK(settings_load(&s, 0, NULL, NULL, &e) < 0);
+	CHECK(strncmp(e.text, "SANDBOX_NETWORK: 'http://x/' is no host", 38) == 0);
 }

@@ -4,12 +4,16 @@
  */
 #include "launcher/sockets.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -204,4 +208,53 @@ TEST(who_cannot_be_asked_says_so)
 		      -1 &&
 	      errno == ENOTSOCK);
 	CHECK(kb == 7);
+}
+
+static int tcp_listener(struct sockaddr_in *out)
+{
+	struct ifreq lo = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	socklen_t len = sizeof(*out);
+
+	*out = (struct sockaddr_in){.sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	CHECK(fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &lo) == 0);
+	CHECK(bind(fd, (struct sockaddr *)out, sizeof(*out)) == 0 && listen(fd, 8) == 0);
+	CHECK(getsockname(fd, (struct sockaddr *)out, &len) == 0);
+	return fd;
+}
+
+static uint64_t held_with_tcp(int fd)
+{
+	uint64_t kb = 0;
+	const int rc = sockets_tcp_kb(fd, &kb);
+
+	if (rc < 0 && errno == ENOENT)
+		SKIP("this kernel does not list sockets of TCP");
+	CHECK(rc == 0);
+	return kb;
+}
+
+TEST(what_connections_of_tcp_hold_counts_accepted_or_not)
+{
+	struct sockaddr_in at;
+	int fd = own(), listener = tcp_listener(&at), first, second, accepted;
+	uint64_t before = held_with_tcp(fd), one;
+
+	first = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(connect(first, (struct sockaddr *)&at, sizeof(at)) == 0);
+	fill(first, 65536);
+	one = held_with_tcp(fd);
+	CHECK(one >= before + SENT_KB);
+	accepted = accept(listener, NULL, NULL);
+	CHECK(accepted >= 0 && held_with_tcp(fd) >= before + SENT_KB);
+	/* a sender that is closed leaves it with the receiver, and with the kernel */
+	close(first);
+	CHECK(held_with_tcp(fd) >= before + SENT_KB);
+	second = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(connect(second, (struct sockaddr *)&at, sizeof(at)) == 0);
+	fill(second, 65536);
+	CHECK(held_with_tcp(fd) >= before + 2 * SENT_KB);
+	/* what is not TCP counts as before */
+	CHECK(held(fd) < SENT_KB);
 }

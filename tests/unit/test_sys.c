@@ -142,3 +142,25 @@ TEST(session_keyrings)
 	CHECK(syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0) !=
 	      before);
 }
+
+TEST(others_are_closed)
+{
+	const int kept[] = {40, 3, 41, -1, 60};
+	bool open[64];
+	int i;
+
+	for (i = 3; i < 64; i++)
+		CHECK(dup2(STDERR_FILENO, i) == i);
+	if (fork() == 0) {
+		bool right = sys_keep_fds(kept, 5) == 0;
+
+		for (i = 0; i < 64; i++) {
+			open[i] = fcntl(i, F_GETFD) >= 0;
+			right = right &&
+				open[i] == (i <= 3 || i == 40 || i == 41 || i == 60);
+		}
+		_exit(!(right && sys_keep_fds(NULL, 0) == 0 && fcntl(3, F_GETFD) < 0 &&
+			fcntl(2, F_GETFD) >= 0));
+	}
+	CHECK(wait(&i) > 0 && i == 0);
+}

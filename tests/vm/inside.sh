@@ -188,11 +188,12 @@ asked() {
 		-d "{\"language\":\"$1\",\"code\":\"$2\"${3-}}" "http://127.0.0.1:$port/execute"
 }
 
-# all_wait: until one of each mode does, a minute at most
+# all_wait [MODE]: until one of it, or of each mode, does; a minute at most
 all_wait() {
-	tries=0
+	tries=0 all='.python >= 1 and .shell >= 1'
+	[ $# = 0 ] || all=".$1 >= 1"
 	until [ "$(answers health)" = 200 ] &&
-		jq -e '.warm.ready | .python >= 1 and .shell >= 1' /run/answer >/dev/null; do
+		jq -e ".warm.ready | $all" /run/answer >/dev/null; do
 		tries=$((tries + 1))
 		[ $tries -lt 300 ] || return 1
 		sleep 0.2
@@ -236,9 +237,98 @@ warm_tests() {
 	verdict $? "$who: nothing that waited is left behind"
 }
 
+# fork_tests WHO DIRECTORY COMMAND...: as warm_tests, of runs forked from a started python
+fork_tests() {
+	who=$1 dir=$2
+	shift 2
+	port=8097
+	mkdir -p "$dir"
+	chmod 777 "$dir"
+	"$@" "$SANDBOX_SERVER" serve --port $port --mode python --warm 0 --warm-fork on \
+		--max-concurrent 1 --state-dir "$dir" >/run/serve.log 2>&1 &
+	wait_ready 200 && all_wait python
+	verdict $? "$who: a server that forks runs has a python to fork from"
+	leave="import os; print(os.path.exists('/tmp/x'), os.getenv('X'), sorted(os.listdir('/work')))"
+	leave="$leave; open('/tmp/x', 'w').close(); open('x', 'w').close(); os.environ['X'] = 'x'"
+	for _ in 1 2; do
+		all_wait python
+		asked python "$leave"
+		expect "$who: a forked run finds nothing of the one before" \
+			'.stdout == "False None [\u0027output\u0027, \u0027script.py\u0027]\n" and .meta.usage.warm'
+	done
+	all_wait python
+	asked python 'x = bytearray(200 << 20)' ',"limits":{"memory_mb":64,"disk_mb":16}'
+	expect "$who: a lower limit of memory holds for a forked run" \
+		'.meta.verdict == "out_of_memory" and .meta.usage.warm'
+	# shellcheck disable=SC2046 # one number
+	kill -TERM $(pgrep -o -f ' serve --port 8097 ')
+	wait
+	left=$(find "$cg" -name 'sandbox-server.*' | head -n 5)
+	[ -z "$left" ]
+	verdict $? "$who: nothing of what forks is left behind"
+}
+
+# the attack of runs on the next, in runs that were forked
+fork_attack() {
+	in_cgroup $cg/service/alone "$SANDBOX_SERVER" selftest --mode python --warm 0 --warm-fork on \
+		--case XS10 --json >/run/answer 2>/run/answer.log
+	expect "root: XS10 holds for forked runs" \
+		'.ok and (.cases[0].observed | contains("python: 4 of 4 runs had waited"))'
+}
+
+# in_one METHOD PATH [JSON]: of a session; its answer in /run/answer
+in_one() {
+	curl -s -m 60 -X "$1" -o /run/answer -H 'Content-Type: application/json' ${3:+-d "$3"} \
+		"http://127.0.0.1:$port/sessions$2"
+}
+
+# session_tests WHO COMMAND...: as program_tests, of sessions, whose files need a disk. Those of
+# root are tested where there is more time
+session_tests() {
+	who=$1
+	shift
+	port=8095
+	disk=$(mktemp -d /run/sessions.XXXXXX)
+	truncate -s 128M "$disk.img"
+	mkfs.ext4 -q "$disk.img" && mount -o loop "$disk.img" "$disk" && chmod 777 "$disk"
+	verdict $? "$who: there is a disk for sessions"
+	"$@" "$SANDBOX_SERVER" serve --port $port --mode shell --warm 0 --memory-mb 64 \
+		--state-dir "$disk/state" >/run/serve.log 2>&1 &
+	wait_ready 200
+	in_one POST '' '{"scope_type":"agent","scope_id":"a"}'
+	expect "$who: a session opens" '.created and .status == "ready"'
+	one=/agent_a_sandbox
+	in_one POST $one/exec '{"command":"sleep 1001 >/dev/null 2>&1 & echo kept > f"}'
+	expect "$who: a command in it has all that a run has" \
+		'.exit_code == 0 and .meta.isolation == "full" and
+		(.meta.usage.pids_peak or .meta.usage.unavailable.pids_peak)'
+	in_one POST $one/exec '{"command":"(setsid sleep 1002 &); sleep 1003","timeout_seconds":2}'
+	expect "$who: a timeout" '.timed_out'
+	in_one POST $one/exec '{"command":"cat f; pgrep -fa ^sleep | cut -d \" \" -f 2-"}'
+	expect "$who: ended the command alone" '.stdout == "kept\nsleep 1001\n"'
+	in_one POST $one/exec '{"command":"head -c 100000000 /dev/zero | tail >/dev/null"}'
+	expect "$who: its memory has an end" '.meta.verdict == "out_of_memory"'
+	in_one POST $one/fork '{"count":1}'
+	two=/$(jq -r '.sessions[0].session_id' /run/answer)
+	in_one POST "$two/exec" '{"command":"cat f"}'
+	expect "$who: a fork has its files" '.stdout == "kept\n"'
+	in_one DELETE $one
+	in_one DELETE "$two"
+	expect "$who: it is closed" '.closed'
+	# shellcheck disable=SC2046 # one number
+	kill -TERM $(pgrep -o -f " serve --port $port ")
+	wait
+	umount "$disk"
+	verdict $? "$who: nothing of sessions is mounted"
+	left=$(find "$cg" -name 'sandbox-server.*' | head -n 5)
+	[ -z "$left" ]
+	verdict $? "$who: no cgroup of a session is left behind"
+	[ "$failed" = 0 ] || tail -n 30 /run/serve.log
+}
+
 lost_cgroup_tests() {
 	port=8099
-	in_cgroup $cg/service/alone "$SANDBOX_SERVER" serve --port $port --mode shell \
+	in_cgroup $cg/service/alone "$SANDBOX_SERVER" serve --port $port --mode shell --warm 0 \
 		--state-dir /run/state >/run/serve.log 2>&1 &
 	wait_ready 200
 	verdict $? 'a server: ready'
@@ -275,6 +365,79 @@ lost_cgroup_tests() {
 	[ "$failed" = 0 ] || tail -n 30 /run/serve.log
 }
 
+# in_session METHOD PATH [JSON]: the status; its answer in /run/answer
+in_session() {
+	curl -s -m 60 -X "$1" -o /run/answer -w '%{http_code}' -H 'Content-Type: application/json' \
+		${3:+-d "$3"} "http://127.0.0.1:$port/sessions$2"
+}
+
+# a state directory whose file system counts: nobody has to look, and nothing is too quick
+quota_tests() {
+	port=8096
+	mkdir /run/quota
+	truncate -s 256M /run/quota.img
+	mkfs.ext4 -q -O quota,project -E quotatype=prjquota /run/quota.img &&
+		mount -o loop,prjquota /run/quota.img /run/quota
+	verdict $? 'quota: there is a file system that counts'
+	in_cgroup $cg/service/alone "$SANDBOX_SERVER" serve --port $port --mode shell --warm 0 \
+		--disk-mb 16 --state-dir /run/quota >/run/serve.log 2>&1 &
+	wait_ready 200
+	verdict $? 'quota: a server is ready'
+	in_session POST '' '{"scope_type":"agent","scope_id":"q"}' >/run/status
+	expect 'quota: a session says who enforces it' \
+		'.disk.enforced == "project_quota" and .disk.limit_mb == 16'
+	# in several files, each small enough, and in one that has no name any more
+	# shellcheck disable=SC2016 # for the inner shell
+	in_session POST /agent_q_sandbox/exec \
+		'{"command":"for f in 1 2 3 4; do head -c 6M /dev/zero >f$f || exit 1; done"}' >/run/status
+	expect 'quota: what is too much is refused, not ended' \
+		'.exit_code == 1 and .meta.verdict == "disk_full" and
+		(.stderr | contains("Disk quota exceeded"))'
+	in_session GET /agent_q_sandbox >/run/status
+	expect 'quota: not a block more is used' '.disk.used_mb > 15 and .disk.used_mb <= 16'
+	in_session POST /agent_q_sandbox/exec \
+		'{"command":"rm f*; exec 3>x; rm x; head -c 15M /dev/zero >&3; head -c 15M /dev/zero >y"}' \
+		>/run/status
+	expect 'quota: nor by what has no name' \
+		'.exit_code == 1 and (.stderr | contains("Disk quota exceeded"))'
+	in_session POST /agent_q_sandbox/exec '{"command":"rm y; seq 7000 | xargs touch"}' >/run/status
+	expect 'quota: nor are there too many files' '.exit_code != 0'
+	in_session POST /agent_q_sandbox/exec \
+		'{"command":"find . -type f -delete; head -c 4M /dev/zero >z"}' >/run/status
+	expect 'quota: and what is removed is there again' '.exit_code == 0'
+	in_session POST /agent_q_sandbox/fork '{"count":1,"force":true}' >/run/status
+	other=$(jq -r '.sessions[0].session_id' /run/answer)
+	in_session POST "/$other/exec" '{"command":"head -c 14M /dev/zero >a && stat -c %s z"}' >/run/status
+	expect 'quota: a fork has one of its own' '.stdout == "4194304\n" and .exit_code == 0'
+	# files of many layers, each with a project of its own, are linked into one that has none
+	n=0
+	while [ $n -lt 26 ]; do
+		in_session POST /agent_q_sandbox/exec "{\"command\":\"echo $n >n$n\"}" >/run/status
+		in_session POST /agent_q_sandbox/checkpoints '{}' >/run/status
+		n=$((n + 1))
+	done
+	n=0
+	while ! grep -q 'session\.flat ' /run/serve.log && [ $n -lt 50 ]; do
+		sleep 0.2
+		n=$((n + 1))
+	done
+	in_session POST /agent_q_sandbox/exec \
+		'{"command":"cat n0 n25; stat -c %s z; head -c 14M /dev/zero >a && head -c 6M /dev/zero >b"}' \
+		>/run/status
+	expect 'quota: layers that were merged are all there, and count for nobody who writes' \
+		'.stdout == "0\n25\n4194304\n" and .exit_code == 1 and .meta.verdict == "disk_full"'
+	grep -q 'session\.flat ' /run/serve.log
+	verdict $? 'quota: they were merged'
+	in_session DELETE /agent_q_sandbox >/run/status
+	in_session DELETE "/$other" >/run/status
+	# shellcheck disable=SC2046 # one number
+	kill -TERM $(pgrep -o -f " serve --port $port ")
+	wait
+	umount /run/quota && rm /run/quota.img
+	verdict $? 'quota: nothing holds it afterwards'
+	[ "$failed" = 0 ] || tail -n 30 /run/serve.log
+}
+
 echo "kernel $(uname -r), controllers: $(cat $cg/cgroup.controllers)"
 chmod -R a+rX /run/build
 
@@ -296,7 +459,13 @@ if [ -x "$SANDBOX_SERVER" ]; then
 	warm_tests root /run/warm in_cgroup $cg/service/alone
 	# shellcheck disable=SC2086 # a command and its arguments
 	warm_tests user /run/warm-user in_cgroup $cg/user/alone $user
+	fork_attack
+	# shellcheck disable=SC2086 # a command and its arguments
+	fork_tests user /run/fork-user in_cgroup $cg/user/alone $user
+	# shellcheck disable=SC2086 # a command and its arguments
+	session_tests user in_cgroup $cg/user/alone $user
 	lost_cgroup_tests
+	quota_tests
 else
 	verdict 1 'sandbox-server was built'
 fi

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * index.h - where packages come from: what the operator said, else what the host's own
+ * pip and uv are configured to do
+ */
+#ifndef CONFIG_INDEX_H
+#define CONFIG_INDEX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+
+struct err;
+struct rules;
+struct settings;
+
+#define INDEX_MOST 8
+#define INDEX_HOST "host" /* for a URL: what the host's own installers are told */
+#define INDEX_NONE "none" /* nothing is installed */
+
+struct index {
+	char *urls[INDEX_MOST]; /* the index, then extra ones; strings are owned */
+	size_t url_count;
+	char *extra[INDEX_MOST]; /* beside the installer's own default */
+	size_t extra_count;
+	char *links[INDEX_MOST]; /* directories, absolute */
+	size_t link_count;
+	bool alone; /* nothing but what is named here */
+	char *cert; /* pip's file of certificates, or NULL */
+};
+
+/* of npm */
+struct npmrc {
+	struct buf
+		text; /* lines of a .npmrc: registries, tokens, a file of certificates */
+	char *urls[INDEX_MOST]; /* all registries of it; strings are owned */
+	size_t url_count;
+	bool has_main; /* one of them is not of a scope; else that is npm's own */
+	char *cafile;  /* or NULL */
+};
+
+/* SANDBOX_PYTHON_INDEX; without it the variables and files of pip and uv */
+void index_python(const struct settings *s, struct index *out);
+/* SANDBOX_NPM_REGISTRY if it is a URL, else what npm's variables and files say */
+void index_npm(const struct settings *s, struct npmrc *out);
+void npmrc_done(struct npmrc *x);
+/* npm's own default: in the table of settings of the npm below this directory, or NULL */
+char *index_npm_default(const char *npm);
+/* the host and port of a URL, as what an install may reach */
+int index_host(const char *url, struct rules *out, struct err *e);
+void index_done(struct index *x);
+bool index_is_url(const char *text);
+/* for the settings' table: NULL, or what is wrong */
+const char *index_ok(const char *text);
+
+#endif

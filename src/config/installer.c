@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * installer.c - what installs packages for a mode: uv for python, npm for node
+ *
+ * Runs in: the supervisor, once, at start. An installer is a row like any program's: it
+ * runs in a sandbox, with limits of its own, and what it is told is all here. What it
+ * leaves in `layer` becomes a layer of packages.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/defer.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sha256.h"
+#include "config/binds.h"
+#include "config/index.h"
+#include "config/mode_parts.h"
+#include "config/settings.h"
+#include "egress/rules.h"
+
+#define LAYER_FORMAT "1" /* of what a layer is made; another one makes all of them anew */
+
+/* a program, and not a script that looks for one elsewhere: that would not find it in a
+ * sandbox */
+static bool is_program(const char *path)
+{
+	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char magic[SELFMAG];
+
+	return fd >= 0 && read(fd, magic, sizeof(magic)) == (ssize_t)sizeof(magic) &&
+	       memcmp(magic, ELFMAG, SELFMAG) == 0;
+}
+
+/* where the module of that name says uv is, if python has it */
+static char *ask_uv(const struct runtime *r)
+{
+	const char *const argv[] = {r->exe, "-c",
+				    "import uv; print(uv.find_uv_bin(), end='')", NULL};
+
+	return runtime_say(argv);
+}
+
+static char *find_uv(const struct runtime *r)
+{
+	char *found = runtime_find("uv", is_program);
+
+	if (!found)
+		found = ask_uv(r);
+	if (found && (found[0] != '/' || !is_program(found))) {
+		free(found);
+		found = NULL;
+	}
+	return found;
+}
+
+static bool is_script(const char *path)
+{
+	auto_free char *real = realpath(path, NULL);
+	const size_t len = real ? strlen(real) : 0;
+
+	return len > 3 && strcmp(real + len - 3, ".js") == 0;
+}
+
+/* the directory that many levels above a file */
+static char *above(const char *path, int levels)
+{
+	char *top = mem_copy(path), *slash;
+
+	while (levels-- > 0 && (slash = strrchr(top, '/')) && slash > top)
+		*slash = '\0';
+	return top;
+}
+
+/* npm is a program for node: the one beside it, else the one in PATH */
+static char *find_npm(const struct runtime *r)
+{
+	auto_free char *beside = r->modules
+					 ? mem_printf("%s/npm/bin/npm-cli.js", r->modules)
+					 : NULL;
+	auto_free char *found = NULL;
+
+	if (beside && access(beside, R_OK) == 0)
+		return take_ptr(&beside);
+	found = runtime_find("npm", is_script);
+	return found ? realpath(found, NULL) : NULL;
+}
+
+static void add_host(struct mode *m, const char *url)
+{
+	struct err e = {0};
+
+	if (!m->install_hosts)
+		m->install_hosts = mem_zero(sizeof(*m->install_hosts));
+	if (index_host(url, m->install_hosts, &e) < 0)
+		log_warn("index.host", "error=\"%s\"", e.text);
+}
+
+/* taken over */
+static void add_default(struct mode *m, char *url)
+{
+	if (url)
+		add_host(m, url);
+	free(url);
+}
+
+/* the index that uv has of its own is in its help: "(by default: <https://...>)" */
+static char *ask_default(const char *uv)
+{
+	static const char lead[] = "package index (by default: <";
+	const char *const argv[] = {uv,        "pip",   "install", "--help",
+				    "--color", "never", NULL};
+	auto_free char *said = runtime_say_all(argv);
+	const char *at = said ? strstr(said, lead) : NULL;
+
+	if (!at)
+		return NULL;
+	at += strlen(lead);
+	return mem_copy_n(at, strcspn(at, ">"));
+}
+
+/* taken over */
+static void give_word(struct mode *m, char *word)
+{
+	char **words;
+	size_t n = 0;
+
+	while (m->install_env && m->install_env[n])
+		n++;
+	words = mem_array(n + 2, sizeof(*words));
+	if (n)
+		memcpy(words, m->install_env, n * sizeof(*words));
+	words[n] = word;
+	free(m->install_env);
+	m->install_env = words;
+}
+
+/* as variables: everybody on this host can read the arguments of a process, and there may
+ * be a password in a URL */
+static void give_indexes(struct mode *m, const struct index *x)
+{
+	char *more = mem_copy("UV_INDEX="), *longer;
+	const size_t none = strlen(more);
+
+	if (x->url_count)
+		give_word(m, mem_printf("UV_DEFAULT_INDEX=%s", x->urls[0]));
+	for (size_t i = 0; i < x->url_count + x->extra_count; i++) {
+		const char *url = i < x->url_count ? x->urls[i]
+						   : x->extra[i - x->url_count];
+
+		if (i == 0 && x->url_count)
+			continue;
+		longer = mem_printf("%s%s%s", more, more[none] ? " " : "", url);
+		free(more);
+		more = longer;
+	}
+	if (more[none])
+		give_word(m, take_ptr(&more));
+	free(more);
+}
+
+/* a file that the host's own installer is pointed to; NULL: none is */
+static int give_certificates(struct setup *setup, struct mode *m, const char *name,
+			     const char *path, struct err *e)
+{
+	if (!path)
+		return 0;
+	if (binds_tree(setup, path, e) < 0)
+		return -1;
+	give_word(m, mem_printf("%s=%s", name, path));
+	return 0;
+}
+
+static int add_python_index(const struct settings *s, struct setup *setup,
+			    struct setup_row *row, const char *uv, struct mode *m,
+			    struct err *e)
+{
+	struct index x;
+	int rc;
+
+	index_python(s, &x);
+	if (x.alone)
+		row_arg(row, "--no-index");
+	else
+		give_indexes(m, &x);
+	rc = give_certificates(setup, m, "SSL_CERT_FILE",
+			       getenv("SSL_CERT_FILE") ? NULL : x.cert, e);
+	for (size_t i = 0; i < x.link_count; i++) {
+		row_arg(row, "--find-links");
+		row_arg(row, x.links[i]);
+		(void)binds_add(setup, x.links[i], NULL);
+	}
+	m->install_offline = x.alone;
+	if (!x.alone && x.url_count == 0)
+		add_default(m, ask_default(uv));
+	for (size_t i = 0; i < x.url_count && !x.alone; i++)
+		add_host(m, x.urls[i]);
+	for (size_t i = 0; i < x.extra_count && !x.alone; i++)
+		add_host(m, x.extra[i]);
+	index_done(&x);
+	return rc;
+}
+
+static int uv_row(const struct settings *s, const struct runtime *r, struct setup *setup,
+		  const char *uv, struct mode *m, struct err *e)
+{
+	static const char *const words[] = {
+		"pip",         "install",       "--no-config",        "--color",
+		"never",       "--no-progress", "--target",           "packages",
+		"--link-mode", "hardlink",      "--compile-bytecode", "--python",
+	};
+
+	struct setup_row *row = &setup->row[setup->rows];
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		row_arg(row, words[i]);
+	row_arg(row, r->exe);
+	if (!s->allow_build) {
+		row_arg(row, "--only-binary");
+		row_arg(row, ":all:");
+	}
+	/* beside the target: files then have one copy, by links */
+	row_env_word(row, "UV_CACHE_DIR=/work/.uv");
+	row_env_word(row, "UV_PYTHON_DOWNLOADS=never");
+	return add_python_index(s, setup, row, uv, m, e);
+}
+
+/* the host's registries, tokens and certificates */
+static int give_npmrc(const struct settings *s, struct setup *setup, const char *top,
+		      struct mode *m, struct err *e)
+{
+	const char *extra = getenv("NODE_EXTRA_CA_CERTS");
+	struct npmrc x;
+	int rc;
+
+	index_npm(s, &x);
+	if (x.text.len)
+		m->npmrc = mem_printf("%s\n", x.text.bytes + 1);
+	for (size_t i = 0; i < x.url_count && !m->install_offline; i++)
+		add_host(m, x.urls[i]);
+	if (!x.has_main && !m->install_offline)
+		add_default(m, index_npm_default(top));
+	rc = x.cafile && binds_tree(setup, x.cafile, e) < 0 ? -1 : 0;
+	if (extra && (extra[0] != '/' || access(extra, R_OK) < 0))
+		extra = NULL;
+	if (rc == 0)
+		rc = give_certificates(setup, m, "NODE_EXTRA_CA_CERTS", extra, e);
+	npmrc_done(&x);
+	return rc;
+}
+
+static int npm_row(const struct settings *s, const struct runtime *r, struct setup *setup,
+		   const char *npm, struct mode *m, struct err *e)
+{
+	/* npm does without a cache that it may not write: one of its own, of links */
+	static const char with_cache[] = "cp -rs \"$0/.\" \"$HOME/.npm\" && exec \"$@\"";
+	auto_free char *top = above(npm, 2); /* NPM/bin/npm-cli.js */
+	struct setup_row *row = &setup->row[setup->rows];
+	static const char *const words[] = {
+		"install",
+		"--no-audit",
+		"--no-fund",
+		"--no-progress",
+		"--color=false",
+		"--no-update-notifier",
+		"--logs-max=0",
+		/* else an index that is not there takes 70 seconds */
+		"--fetch-retry-mintimeout=1000",
+		"--fetch-retry-maxtimeout=3000",
+	};
+
+	m->install_offline = s->npm_registry && s->npm_registry[0] == '/';
+	if (m->install_offline) {
+		memset(&row->argv, 0, sizeof(row->argv));
+		row_arg(row, "/bin/sh");
+		row_arg(row, "-c");
+		row_arg(row, with_cache);
+		row_arg(row, s->npm_registry);
+		row_arg(row, r->exe);
+		(void)binds_add(setup, s->npm_registry, NULL);
+	}
+	row_arg(row, npm);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		row_arg(row, words[i]);
+	if (!s->allow_build)
+		row_arg(row, "--ignore-scripts");
+	if (m->install_offline)
+		row_arg(row, "--offline");
+	return give_npmrc(s, setup, top, m, e); /* a cache is known by its registry too */
+}
+
+/* all that decides what a list of packages becomes, but the list */
+static void make_seed(const struct runtime *r, const struct setup_row *row,
+		      struct mode *m)
+{
+	struct utsname host = {0};
+	struct sha256 h;
+
+	(void)uname(&host);
+	sha256_begin(&h);
+	sha256_add(&h, LAYER_FORMAT, sizeof(LAYER_FORMAT));
+	sha256_add(&h, host.machine, strlen(host.machine) + 1);
+	sha256_add(&h, r->version, strlen(r->version) + 1);
+	sha256_add(&h, r->exe, strlen(r->exe) + 1);
+	sha256_add(&h, row->argv.text, sizeof(row->argv.text));
+	sha256_add(&h, row->env.text, sizeof(row->env.text));
+	for (char *const *w = m->install_env; w && *w; w++)
+		sha256_add(&h, *w, strlen(*w) + 1);
+	if (m->npmrc)
+		sha256_add(&h, m->npmrc, strlen(m->npmrc) + 1);
+	sha256_end(&h, m->layer_seed);
+}
+
+static void install_limits(const struct settings *s, struct limits *out)
+{
+	*out = (struct limits){
+		.wall_ms = (uint32_t)(s->install_timeout_sec * 1000),
+		.cpu_ms = (uint32_t)(s->install_timeout_sec * 1000),
+		.memory_mb = 2048,
+		.pids = 256,
+		.disk_mb = 1024,
+		.output_kb = 256,
+	};
+}
+
+/* taken over; 0, for a mode that goes without */
+static int no_installer(struct setup *setup, struct mode *m, char *why)
+{
+	memset(&setup->row[setup->rows], 0, sizeof(setup->row[0]));
+	m->no_installer = why;
+	return 0;
+}
+
+/* what a sandbox must see for it, and what it is told */
+static int fill_row(const struct settings *s, const struct runtime *r,
+		    struct setup *setup, const char *tool, struct mode *m, struct err *e)
+{
+	auto_free char *top = above(tool, 2); /* NPM/bin/npm-cli.js */
+
+	if (binds_program(setup, tool, e) < 0)
+		return -1;
+	if (r->id == MODE_PYTHON)
+		return uv_row(s, r, setup, tool, m, e);
+	if (npm_row(s, r, setup, tool, m, e) < 0)
+		return -1;
+	return binds_cover(setup, top) || binds_tree(setup, top, e) >= 0 ? 0 : -1;
+}
+
+int installer_row(const struct settings *s, const struct runtime *r, struct setup *setup,
+		  struct mode *m, struct err *e)
+{
+	static const char *const missing[] = {
+		"npm is not installed on this host: it comes with node, or with the "
+		"package npm",
+		"uv is not installed on this host: pip install uv, or put its program "
+		"into a directory of PATH"};
+	const bool python = r->id == MODE_PYTHON;
+	const char *name = python ? "SANDBOX_PYTHON_INDEX" : "SANDBOX_NPM_REGISTRY";
+	const char *from = python ? s->python_index : s->npm_registry;
+	auto_free char *tool = NULL;
+	struct setup_row *row = &setup->row[setup->rows];
+	struct runtime as = *r;
+	struct err why = {0};
+
+	m->install_row = -1;
+	if (from && strcmp(from, INDEX_NONE) == 0) {
+		m->no_installer = mem_printf("this server installs none: %s=none", name);
+		return 0;
+	}
+	tool = python ? find_uv(r) : find_npm(r);
+	if (!tool) {
+		m->no_installer = mem_copy(missing[python]);
+		return 0;
+	}
+	as.exe = python ? tool : r->exe;
+	if (mode_row_add(s, &as, python ? "install-python" : "install-node", "", setup,
+			 e) < 0)
+		return -1;
+	/* nobody may ever ask for packages: no reason not to start */
+	if (fill_row(s, r, setup, tool, m, &why) < 0)
+		return no_installer(setup, m, mem_copy(why.text));
+	if (!m->install_offline && !m->install_hosts)
+		return no_installer(setup, m,
+				    mem_printf("%s does not tell which index it has of "
+					       "its own: set %s",
+					       python ? "uv" : "npm", name));
+	row_arg(row, "--");
+	snprintf(row->layer, sizeof(row->layer), "%s",
+		 python ? "packages" : "node_modules");
+	row->installs = 1;
+	install_limits(s, &row->ceiling);
+	m->install_limits = row->ceiling;
+	make_seed(r, row, m);
+	m->install_row = (int)setup->rows++;
+	m->installer = python ? "uv" : "npm";
+	return 0;
+}

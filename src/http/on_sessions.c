@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * on_sessions.c - /sessions and /scopes: sessions by REST
+ *
+ * A URL and a body become a tool's call; what the tool does is session/'s business. Files
+ * come and go as they are, or as JSON when that is the content type.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/num.h"
+#include "http/clients.h"
+#include "http/conn.h"
+#include "http/routes.h"
+#include "session/session.h"
+
+#define BIT(method) (1U << (method))
+#define LIST_CAP (64u << 20)
+
+/* one request on its way to a call */
+struct asked {
+	struct session_request q;
+	struct json *args;
+	char path[SESSION_PATH_MAX];
+};
+
+static struct session_text text_of(struct span s)
+{
+	return (struct session_text){s.p, s.len};
+}
+
+static bool is_json(struct span type)
+{
+	const char *semicolon = type.p ? memchr(type.p, ';', type.len) : NULL;
+
+	if (semicolon)
+		type.len = (size_t)(semicolon - type.p);
+	return span_is(type, "application/json");
+}
+
+/* ---- what stands behind a question mark ---- */
+
+static const struct {
+	const char *name;
+	bool quoted;
+} options[] = {{"recursive", false},   {"overwrite", false}, {"cursor", true},
+	       {"mode", true},         {"max_bytes", false}, {"encoding", true},
+	       {"checkpoint_id", true}};
+
+static int add_option(struct buf *b, struct span name, struct span value, struct err *e)
+{
+	char text[SESSION_PATH_MAX];
+	size_t i = 0, n = 0;
+
+	while (i < sizeof(options) / sizeof(options[0]) &&
+	       !span_is(name, options[i].name))
+		i++;
+	if (i == sizeof(options) / sizeof(options[0]))
+		return 0; /* unknown ones are ignored */
+	if (value.len >= sizeof(text))
+		return err_bad(e, "%s is too long", options[i].name);
+	for (size_t at = 0; at < value.len; at++, n++) {
+		char two[3] = "";
+
+		text[n] = value.p[at];
+		if (value.p[at] != '%' || value.len - at < 3)
+			continue;
+		memcpy(two, value.p + at + 1, 2);
+		text[n] = (char)strtoul(two, NULL, 16);
+		at += 2;
+	}
+	if (buf_printf(b, "%s\"%s\":", b->len > 1 ? "," : "", options[i].name) < 0 ||
+	    (options[i].quoted ? buf_json_string(b, text, n) : buf_add(b, text, n)) < 0)
+		return err_errno(e, "read the query");
+	return 0;
+}
+
+/* as an object, as if it had been the body */
+static int query_args(struct span query, struct json **out, struct err *e)
+{
+	struct buf b;
+	int rc;
+
+	buf_init(&b, 4 * SESSION_PATH_MAX);
+	rc = buf_puts(&b, "{");
+	while (rc == 0 && query.len) {
+		const char *end = memchr(query.p, '&', query.len);
+		const size_t len = end ? (size_t)(end - query.p) : query.len;
+		const char *is = memchr(query.p, '=', len);
+		const size_t n = is ? (size_t)(is - query.p) : len;
+
+		if (is)
+			rc = add_option(&b, (struct span){query.p, n},
+					(struct span){is + 1, len - n - 1}, e);
+		query.p += len + (end ? 1 : 0);
+		query.len -= len + (end ? 1 : 0);
+	}
+	if (rc == 0 && buf_puts(&b, "}") == 0)
+		*out = json_parse(b.bytes, b.len, &json_request_limits, e);
+	buf_done(&b);
+	return *out ? 0 : -1;
+}
+
+static int body_args(const struct conn *k, struct json **out, struct err *e)
+{
+	if (k->body.len == 0)
+		return 0;
+	*out = json_parse(k->body.bytes, k->body.len, &json_request_limits, e);
+	if (!*out)
+		return -1;
+	return json_is_object(*out) ? 0 : err_bad(e, "the body must be a JSON object");
+}
+
+/* ---- "bytes=FIRST-LAST" ---- */
+
+/* what is no such range, or several, is ignored, as the standard says */
+static bool get_range(struct span range, uint64_t *first, uint64_t *count)
+{
+	char text[64];
+	char *dash;
+	uint64_t last = 0;
+
+	if (!range.p || range.len < 7 || range.len >= sizeof(text) ||
+	    memcmp(range.p, "bytes=", 6) != 0)
+		return false;
+	memcpy(text, range.p + 6, range.len - 6);
+	text[range.len - 6] = '\0';
+	dash = strchr(text, '-');
+	if (!dash)
+		return false;
+	*dash = '\0';
+	if (num_u64(text, first) < 0)
+		return false;
+	*count = 0;
+	if (!dash[1])
+		return true;
+	if (num_u64(dash + 1, &last) < 0 || last < *first)
+		return false;
+	*count = last - *first + 1;
+	return true;
+}
+
+/* ---- which tool ---- */
+
+static int wrong_method(struct err *e)
+{
+	return err_client(e, 405, "method_not_allowed",
+			  "this path does not answer to that method");
+}
+
+static int for_files(struct conn *k, struct asked *a, struct span rest, struct err *e)
+{
+	const bool json = is_json(k->req.content_type);
+	size_t len;
+
+	if (rest.len > sizeof(a->path) ||
+	    session_path_decode(rest.p, rest.len, a->path, &len, e) < 0)
+		return -1;
+	a->q.path = (struct session_text){a->path, len};
+	if (len == 0)
+		a->q.path = (struct session_text){".", 1};
+	switch (k->req.method) {
+	case METHOD_PUT:
+		a->q.tool = TOOL_WRITE;
+		if (json)
+			return body_args(k, &a->args, e);
+		a->q.bytes = (struct session_text){k->body.len ? k->body.bytes : "",
+						   k->body.len};
+		break;
+	case METHOD_GET:
+	case METHOD_HEAD:
+		a->q.tool = len == 0 || a->path[len - 1] == '/' ? TOOL_LIST : TOOL_READ;
+		a->q.raw = a->q.tool == TOOL_READ && !is_json(k->req.accept);
+		if (a->q.raw)
+			(void)get_range(k->req.range, &a->q.offset, &a->q.most);
+		break;
+	case METHOD_DELETE:
+		a->q.tool = TOOL_DELETE;
+		break;
+	default:
+		return wrong_method(e);
+	}
+	return query_args(k->req.query, &a->args, e);
+}
+
+static enum session_tool version_of(struct span rest)
+{
+	static const struct {
+		const char *path;
+		enum session_tool tool;
+	} versions[] = {
+		{"/fork", TOOL_FORK},
+		{"/checkpoints", TOOL_CHECKPOINT},
+		{"/restore", TOOL_RESTORE},
+		{"/diff", TOOL_DIFF},
+	};
+	size_t i = 0;
+
+	while (i < sizeof(versions) / sizeof(versions[0]) &&
+	       !span_is(rest, versions[i].path))
+		i++;
+	return i < sizeof(versions) / sizeof(versions[0]) ? versions[i].tool : TOOL_END;
+}
+
+static int for_version(struct conn *k, struct asked *a, enum session_tool tool,
+		       struct err *e)
+{
+	const bool gets = k->req.method == METHOD_GET || k->req.method == METHOD_HEAD;
+
+	a->q.tool = tool;
+	if (tool == TOOL_DIFF)
+		return gets ? query_args(k->req.query, &a->args, e) : wrong_method(e);
+	return k->req.method == METHOD_POST ? body_args(k, &a->args, e) : wrong_method(e);
+}
+
+/* routes.c has looked at the form of what follows /sessions */
+static int for_session(struct conn *k, struct asked *a, struct err *e)
+{
+	struct span rest = {k->req.path.p + strlen("/sessions"),
+			    k->req.path.len - strlen("/sessions")};
+	const unsigned method = BIT(k->req.method);
+	const char *slash;
+
+	if (rest.len <= 1) {
+		if (method & BIT(METHOD_POST)) {
+			a->q.tool = TOOL_OPEN;
+			return body_args(k, &a->args, e);
+		}
+		a->q.tool = TOOL_ALL;
+		return method & (BIT(METHOD_GET) | BIT(METHOD_HEAD)) ? 0
+								     : wrong_method(e);
+	}
+	rest.p++;
+	rest.len--;
+	slash = memchr(rest.p, '/', rest.len);
+	a->q.id = (struct session_text){rest.p,
+					slash ? (size_t)(slash - rest.p) : rest.len};
+	if (!slash) {
+		a->q.tool = method & BIT(METHOD_DELETE) ? TOOL_CLOSE : TOOL_GET;
+		return method & (BIT(METHOD_DELETE) | BIT(METHOD_GET) | BIT(METHOD_HEAD))
+			       ? 0
+			       : wrong_method(e);
+	}
+	rest = (struct span){slash, rest.len - a->q.id.len};
+	if (version_of(rest) != TOOL_END)
+		return for_version(k, a, version_of(rest), e);
+	if (span_is(rest, "/exec")) {
+		a->q.tool = TOOL_EXEC;
+		k->stream = stream_wanted(k->req.accept);
+		return method & BIT(METHOD_POST) ? body_args(k, &a->args, e)
+						 : wrong_method(e);
+	}
+	return for_files(
+		k, a,
+		(struct span){rest.p + strlen("/files/"), rest.len - strlen("/files/")},
+		e);
+}
+
+static int for_scope(struct conn *k, struct asked *a, struct err *e)
+{
+	struct span rest = {k->req.path.p + strlen("/scopes"),
+			    k->req.path.len - strlen("/scopes")};
+	const char *slash = rest.len > 1 ? memchr(rest.p + 1, '/', rest.len - 1) : NULL;
+
+	if (!slash)
+		return err_client(e, 404, "not_found", "there is nothing at this path");
+	a->q.tool = TOOL_SCOPE;
+	a->q.scope_type = (struct session_text){rest.p + 1, (size_t)(slash - rest.p) - 1};
+	a->q.scope_id = (struct session_text){slash + 1,
+					      rest.len - (size_t)(slash - rest.p) - 1};
+	return k->req.method == METHOD_DELETE ? 0 : wrong_method(e);
+}
+
+static enum session_tool tool_of(const struct conn *k)
+{
+	const size_t skip = strlen("/tools/");
+
+	return k->req.path.len > skip
+		       ? session_tool_find(k->req.path.p + skip, k->req.path.len - skip)
+		       : TOOL_COUNT;
+}
+
+bool on_session_names(const struct conn *k)
+{
+	return tool_of(k) != TOOL_COUNT;
+}
+
+static int for_tool(struct conn *k, struct asked *a, struct err *e)
+{
+	a->q.tool = tool_of(k);
+	if (a->q.tool == TOOL_EXEC)
+		k->stream = stream_wanted(k->req.accept);
+	return body_args(k, &a->args, e);
+}
+
+/* ---- calls and answers ---- */
+
+bool on_sessions_offered(const struct http_server *h)
+{
+	return h->sessions && sessions_admit(h->sessions, NULL) == 0;
+}
+
+int on_sessions_admit(struct conn *k, struct err *e)
+{
+	const struct http_server *h = k->h;
+
+	if (h->draining)
+		return err_client(e, 503, "draining", "the server is shutting down");
+	if (!h->sessions)
+		return err_client(e, 503, "not_ready", "the server is starting");
+	if (h->unsent_bytes > h->unsent_budget)
+		return err_client(e, 503, "busy",
+				  "too many answers have not been read yet");
+	return client_may_run(k->client, e) < 0 ? -1 : sessions_admit(h->sessions, e);
+}
+
+int on_session_begin(struct conn *k, struct session_request *q, struct buf *out,
+		     struct err *e)
+{
+	int rc;
+
+	q->request_id = k->request_id;
+	q->traceparent = k->traceparent;
+	q->owner = k->client ? k->client->name : NULL;
+	conn_wait(k);
+	q->who = k->who;
+	rc = session_begin(k->h->sessions, q, out, e);
+	if (rc != 1)
+		conn_unwait(k);
+	return rc;
+}
+
+static void begin(struct conn *k,
+		  int (*read)(struct conn *, struct asked *, struct err *))
+{
+	struct asked *a = calloc(1, sizeof(*a));
+	struct err e = {0};
+	struct buf out;
+	int rc = -1;
+
+	buf_init(&out, LIST_CAP);
+	k->stream = STREAM_NONE;
+	if (!a)
+		(void)err_errno(&e, "read a request");
+	else if (on_sessions_admit(k, &e) == 0)
+		rc = read(k, a, &e);
+	if (rc == 0) {
+		a->q.args = a->args;
+		a->q.workflow_run = text_of(k->req.workflow_run);
+		a->q.agent_run = text_of(k->req.agent_run);
+		a->q.live = k->stream != STREAM_NONE;
+		rc = on_session_begin(k, &a->q, &out, &e);
+	}
+	if (a)
+		json_free(a->args);
+	free(a);
+	if (rc == 0)
+		answer_json(k, 200, NULL, &out);
+	else if (rc < 0)
+		answer_error(k, &e);
+	buf_done(&out);
+}
+
+void on_sessions(struct conn *k)
+{
+	begin(k, for_session);
+}
+
+void on_scopes(struct conn *k)
+{
+	begin(k, for_scope);
+}
+
+void on_session_tool(struct conn *k)
+{
+	begin(k, for_tool);
+}
+
+static void answer_file(struct conn *k, const struct session_answer *a, struct buf *bytes)
+{
+	char extra[128];
+	uint64_t first, count;
+	const bool part = get_range(k->req.range, &first, &count);
+	struct err e;
+
+	if (part && a->offset >= a->size) {
+		buf_done(bytes);
+		err_client(&e, 416, "range_not_satisfiable",
+			   "the file has %" PRIu64 " bytes", a->size);
+		return answer_error(k, &e);
+	}
+	snprintf(extra, sizeof(extra), "Accept-Ranges: bytes\r\n");
+	if (part)
+		snprintf(extra, sizeof(extra),
+			 "Accept-Ranges: bytes\r\nContent-Range: bytes %" PRIu64
+			 "-%" PRIu64 "/%" PRIu64 "\r\n",
+			 a->offset, a->offset + bytes->len - 1, a->size);
+	if (!part && bytes->len < a->size) {
+		buf_done(bytes);
+		err_client(&e, 413, "file_too_large",
+			   "the file has %" PRIu64 " bytes; ask for a Range of it",
+			   a->size);
+		return answer_error(k, &e);
+	}
+	answer_bytes(k, part ? 206 : 200, extra, bytes);
+}
+
+bool on_session_over(struct http_server *h, uint64_t who, const struct result *r,
+		     const struct err *failed)
+{
+	const struct session_end end = {r, failed};
+	struct session_answer a;
+	struct conn *k;
+	struct buf out;
+	struct err e;
+	int rc;
+
+	if (!session_owns(h->sessions, who))
+		return false;
+	buf_init(&out, ANSWER_CAP_BYTES);
+	rc = session_over(h->sessions, who, &end, &a, &out, &e);
+	k = a.who ? conn_find(h, a.who) : NULL;
+	if (!k) {
+		buf_done(&out);
+		return true;
+	}
+	conn_unwait(k);
+	if (k->agent) {
+		on_agent_over(k, &a, &out, rc < 0 ? &e : NULL);
+	} else if (k->call && rc == 0) {
+		on_mcp_told(k, &out);
+	} else if (k->call) {
+		buf_done(&out);
+		on_mcp_failed(k, &e);
+	} else if (k->state == CONN_STREAM || (rc == 0 && k->stream != STREAM_NONE)) {
+		if (rc < 0) {
+			tally_add(&k->h->refused, e.code);
+			(void)reply_error(&out, "error", &e, k->request_id);
+		}
+		stream_event(k, rc < 0 ? "error" : "result", &out);
+		buf_done(&out);
+		stream_end(k);
+	} else if (rc < 0) {
+		buf_done(&out);
+		answer_error(k, &e);
+	} else if (a.raw) {
+		answer_file(k, &a, &out);
+	} else {
+		answer_json(k, 200, NULL, &out);
+	}
+	return true;
+}

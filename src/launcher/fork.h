@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * fork.h - slots whose worker is a started interpreter that runs are forked from
+ *
+ * The worker of such a slot makes the slot as any other does, gives up the same rights,
+ * and becomes python3 by execve, with the object of wire/ahead.h in it. When python comes
+ * to open its script, the object imports what is to be there, says that the slot is built
+ * and goes on as a worker: it clones runs, each with namespaces of its own and through
+ * all steps of child.c. Where others call execve, the run's program goes on in python
+ * instead, which opens the script.
+ */
+#ifndef LAUNCHER_FORK_H
+#define LAUNCHER_FORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "launcher/child.h"
+#include "wire/ahead.h"
+
+struct launcher;
+struct message;
+struct slot;
+
+/* the descriptors of a worker that has become an interpreter, behind its streams */
+enum {
+	FORK_SOCKET_FD = 3,
+	FORK_OBJECT_FD = AHEAD_FD,
+	FORK_PROC_FD,
+	FORK_SETUP_FD,
+	FORK_START_FD,
+	FORK_OUT_FD, /* the other ends of its output: nobody may have written to them */
+	FORK_ERR_FD,
+	FORK_FDS
+};
+
+/* what is at FORK_START_FD */
+struct fork_start {
+	uint32_t row;
+	uid_t uid;
+	gid_t gid;
+	pid_t launcher, supervisor;
+	struct abilities abilities;
+};
+
+/* --- fork.c, in the worker: only returns, with errno, when it cannot be */
+void fork_become(const struct slot *s, int *socket_fd, int proc_fd, int template_fd,
+		 int setup_fd);
+
+/* --- fork.c, in the launcher */
+
+/* true: these slots are worth building here */
+bool fork_possible(const struct launcher *l);
+/* the slot's interpreter is ready; false: there is no room for it */
+bool fork_ready(struct slot *s);
+/* after a run: true when it has served its time */
+bool fork_is_old(struct slot *s);
+/* true: a slot of this kind has it from here on */
+bool fork_take(struct launcher *l, const struct message *m, int input_fd,
+	       uint64_t arrived_ns);
+
+#endif

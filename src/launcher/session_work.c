@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * session_work.c - what takes long with a session's files, in processes of their own
+ *
+ * Runs in: the launcher; diff_main() and flatten_main() in what it forks. The first has
+ * the right to read and no other before it looks at anything; the second needs all that
+ * the launcher has, and touches nothing but layers that nobody writes to.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/caps.h"
+#include "base/defer.h"
+#include "base/fs.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sys.h"
+#include "launcher/session_parts.h"
+#include "launcher/session_view.h"
+#include "wire/files.h"
+
+#define WORKS_MOST 16
+#define DIFF_SEC 60 /* of CPU */
+
+struct session_work {
+	struct session_work *next;
+	struct launcher *launcher;
+	pid_t pid;
+	int pid_fd;
+	int mem_fd;   /* of a diff: what it said; else -1 */
+	uint64_t run; /* who asked for it; 0: nobody */
+	uint8_t key[SESSION_KEY];
+	struct session_stack stack; /* of a flattening: as it was, */
+	char made[STACK_NAME];      /* and the layer it makes */
+};
+
+/* ---- the processes ---- */
+
+static int open_layer(const struct launcher *l, const char *name)
+{
+	char path[STACK_NAME + sizeof(STACK_FILES) + 1];
+
+	snprintf(path, sizeof(path), "%s/" STACK_FILES, name);
+	return openat(l->sessions.pool_fd, path,
+		      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int open_image(const struct launcher *l, const char *name)
+{
+	auto_fd int store_fd = open(l->setup->image_dir,
+				    O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char path[SESSION_IMAGE + 16];
+
+	snprintf(path, sizeof(path), "%s/rootfs", name);
+	return store_fd < 0 ? -1
+			    : fs_open_beneath(store_fd, path, O_RDONLY | O_DIRECTORY, 0);
+}
+
+/* other: the stack that it is compared with; NULL: its image */
+static int open_view(const struct launcher *l, const struct session_stack *s,
+		     const struct session_stack *other, struct view *out)
+{
+	unsigned i;
+
+	*out = (struct view){0};
+	for (i = 0; s && i < s->depth; i++) {
+		out->own[i] = !other || !stack_has(other, s->layer[i]);
+		out->fd[i] = open_layer(l, s->layer[i]);
+		if (out->fd[i] < 0)
+			return -1;
+		out->count++;
+	}
+	return 0;
+}
+
+static int add_image(const struct launcher *l, const char *image, struct view *v)
+{
+	if (!image[0])
+		return 0;
+	v->fd[v->count] = open_image(l, image);
+	if (v->fd[v->count] < 0)
+		return -1;
+	v->count++;
+	return 0;
+}
+
+/* it reads below these and nowhere else */
+static int confine(const struct view *one, const struct view *two)
+{
+	const int abi = sys_landlock_abi();
+	const struct sys_landlock_ruleset_attr all = sys_landlock_everything(abi);
+	const struct view *views[] = {one, two};
+	auto_fd int rules_fd = -1;
+	unsigned i, k;
+
+	if (abi <= 0)
+		return 0; /* it has no right to write in any case */
+	rules_fd = sys_landlock_create_ruleset(&all, sys_landlock_attr_size(abi), 0);
+	if (rules_fd < 0)
+		return -1;
+	for (k = 0; k < 2; k++) {
+		for (i = 0; i < views[k]->count; i++) {
+			struct landlock_path_beneath_attr rule = {
+				.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE |
+						  LANDLOCK_ACCESS_FS_READ_DIR,
+				.parent_fd = views[k]->fd[i]};
+
+			if (sys_landlock_add_rule(rules_fd, LANDLOCK_RULE_PATH_BENEATH,
+						  &rule, 0) < 0)
+				return -1;
+		}
+	}
+	return sys_landlock_restrict_self(rules_fd, 0);
+}
+
+static int write_record(int fd, const struct buf *text)
+{
+	static const char name[] = "diff", zeros[FILES_ALIGN];
+	const struct files_head head = {
+		.kind = FILES_FILE, .name_len = sizeof(name) - 1, .data_len = text->len};
+	const size_t size = sizeof(head) + head.name_len + text->len;
+	const size_t pad = (FILES_ALIGN - size % FILES_ALIGN) % FILES_ALIGN;
+
+	return fs_write_all(fd, &head, sizeof(head)) < 0 ||
+			       fs_write_all(fd, name, head.name_len) < 0 ||
+			       fs_write_all(fd, text->bytes, text->len) < 0 ||
+			       fs_write_all(fd, zeros, pad) < 0
+		       ? -1
+		       : 0;
+}
+
+/* the launcher's others are many, and a stack's layers are open all at once */
+static int keep_two(int a, int b)
+{
+	const int fds[] = {a, b};
+
+	return sys_keep_fds(fds, 2);
+}
+
+struct diff_ask {
+	struct session_stack now, then;
+	bool since_image;
+	uid_t uid;
+	int mem_fd;
+};
+
+static _Noreturn void diff_main(const struct launcher *l, const struct diff_ask *ask)
+{
+	const struct rlimit cpu = {DIFF_SEC, DIFF_SEC};
+	const struct session_stack *then = ask->since_image ? NULL : &ask->then;
+	struct view a, b;
+	struct buf text;
+
+	if (keep_two(l->sessions.pool_fd, ask->mem_fd) < 0 ||
+	    setrlimit(RLIMIT_CPU, &cpu) < 0 || open_view(l, &ask->now, then, &a) < 0 ||
+	    open_view(l, then, &ask->now, &b) < 0 ||
+	    add_image(l, ask->now.image, &a) < 0 || add_image(l, ask->now.image, &b) < 0)
+		_exit(1);
+	if (caps_become_reader(ask->uid, ask->uid == getuid() ? getgid() : ask->uid) <
+		    0 ||
+	    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || confine(&a, &b) < 0)
+		_exit(2);
+	if (session_diff_write(&a, &b, !ask->now.image[0], ask->now.root ? ask->uid : 0,
+			       &text) < 0 ||
+	    write_record(ask->mem_fd, &text) < 0)
+		_exit(3);
+	_exit(0);
+}
+
+static _Noreturn void flatten_main(const struct launcher *l,
+				   const struct session_stack *frozen, const char *made)
+{
+	auto_fd int to_fd = open_layer(l, made);
+	struct view v;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || to_fd < 0 ||
+	    keep_two(l->sessions.pool_fd, to_fd) < 0 ||
+	    open_view(l, frozen, NULL, &v) < 0 || session_merge(&v, to_fd) < 0)
+		_exit(1);
+	_exit(0);
+}
+
+/* ---- their ends ---- */
+
+static void tell_diff(struct session_work *w, int status)
+{
+	const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	struct message m = {.type = MSG_DONE, .fds = 1, .run = w->run};
+
+	if (status != 0 || fcntl(w->mem_fd, F_ADD_SEALS, seals) < 0) {
+		log_error("session.diff", "status=%d", status);
+		session_tell_failed(w->launcher, w->run, "session_diff", EIO);
+		return;
+	}
+	m.outcome.verdict = VERDICT_OK;
+	m.outcome.violations = VIOLATIONS_ALL;
+	m.outcome.files = OUTCOME_FILES;
+	launcher_send(w->launcher, &m, &w->mem_fd);
+}
+
+/* what is mounted stays; a session that is used, or was changed, has its next chance when
+ * it is frozen again */
+static void take_flat(struct session_work *w, int status)
+{
+	struct launcher *l = w->launcher;
+	struct session_stack now, made = {.depth = 1}, flat;
+	uid_t uid;
+	auto_fd int fd = session_dir_read(l, w->key, NULL, &now, &uid);
+
+	memcpy(made.layer[0], w->made, STACK_NAME);
+	if (status != 0)
+		log_error("session.flatten", "status=%d", status);
+	if (status != 0 || fd < 0 || session_find(l, w->key) ||
+	    now.depth != w->stack.depth ||
+	    memcmp(now.layer, w->stack.layer, sizeof(now.layer)) != 0) {
+		(void)session_dir_discard(l, w->key, &made); /* the next start finds it */
+		return;
+	}
+	flat = now;
+	flat.depth = 2;
+	memcpy(flat.layer[1], w->made, STACK_NAME);
+	if (stack_write(l->setup, fd, STACK_FILE, &flat) == 0) {
+		log_info("session.flat", "layers=%u", now.depth);
+		(void)session_dir_discard(l, w->key, &now);
+	}
+}
+
+static void work_free(struct session_work *w)
+{
+	struct session_work **at = &w->launcher->sessions.works;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	loop_remove(w->launcher->loop, w->pid_fd);
+	close(w->pid_fd);
+	defer_close(&w->mem_fd);
+	free(w);
+}
+
+static void on_over(void *arg, uint32_t events)
+{
+	struct session_work *w = arg;
+	int status = 0;
+
+	(void)events;
+	(void)sys_reap(w->pid, &status, NULL);
+	if (w->run)
+		tell_diff(w, status);
+	else
+		take_flat(w, status);
+	work_free(w);
+}
+
+void session_works_done(struct launcher *l)
+{
+	while (l->sessions.works) {
+		struct session_work *w = l->sessions.works;
+
+		(void)sys_pidfd_send_signal(w->pid_fd, SIGKILL);
+		(void)sys_reap(w->pid, NULL, NULL);
+		work_free(w);
+	}
+}
+
+bool session_works_know(const struct launcher *l, pid_t pid)
+{
+	const struct session_work *w = l->sessions.works;
+
+	while (w && w->pid != pid)
+		w = w->next;
+	return w;
+}
+
+/* ---- and their beginnings ---- */
+
+static struct session_work *work_new(struct launcher *l, const uint8_t *key)
+{
+	struct session_work *w = l->sessions.works;
+	unsigned count = 0;
+
+	for (; w; w = w->next)
+		count++;
+	if (count >= WORKS_MOST) {
+		errno = EBUSY;
+		return NULL;
+	}
+	w = mem_zero(sizeof(*w));
+	w->launcher = l;
+	w->mem_fd = w->pid_fd = -1;
+	memcpy(w->key, key, SESSION_KEY);
+	return w;
+}
+
+static int work_watch(struct session_work *w)
+{
+	struct launcher *l = w->launcher;
+
+	if (w->pid < 0)
+		return -1;
+	w->pid_fd = sys_pidfd_open(w->pid, 0);
+	if (w->pid_fd >= 0 && loop_add(l->loop, w->pid_fd, EPOLLIN, on_over, w) == 0) {
+		w->next = l->sessions.works;
+		l->sessions.works = w;
+		return 0;
+	}
+	kill(w->pid, SIGKILL); /* not reaped yet: the number is still its own */
+	(void)sys_reap(w->pid, NULL, NULL);
+	return -1;
+}
+
+static void work_drop(struct session_work *w)
+{
+	int saved = errno;
+
+	if (w) {
+		defer_close(&w->pid_fd);
+		defer_close(&w->mem_fd);
+		free(w);
+	}
+	errno = saved;
+}
+
+void session_diff(struct launcher *l, const struct message *m)
+{
+	static const uint8_t image[SESSION_KEY];
+	static struct diff_ask ask; /* large; what is forked has its own */
+	const struct plan *p = &m->plan;
+	struct session_work *w = work_new(l, p->session_key);
+	auto_fd int fd = w ? session_dir_read(l, p->session_key, NULL, &ask.now, &ask.uid)
+			   : -1;
+	auto_fd int then_fd = -1;
+
+	ask.since_image = memcmp(p->other_key, image, sizeof(image)) == 0;
+	if (fd >= 0 && !ask.since_image) {
+		then_fd = session_dir_read(l, p->session_key, p->other_key, &ask.then,
+					   &ask.uid);
+		if (then_fd < 0) {
+			session_tell_failed(l, m->run, "session_restore", errno);
+			work_drop(w);
+			return;
+		}
+	}
+	if (fd >= 0) {
+		w->run = m->run;
+		w->mem_fd = ask.mem_fd = memfd_create("diff",
+						      MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		w->pid = w->mem_fd < 0 ? -1 : fork();
+		if (w->pid == 0)
+			diff_main(l, &ask);
+	}
+	if (fd < 0 || work_watch(w) < 0) {
+		session_tell_failed(l, m->run, w ? "session_files" : "session_room",
+				    errno);
+		work_drop(w);
+	}
+}
+
+void session_flatten(struct launcher *l, const uint8_t key[SESSION_KEY])
+{
+	struct session_work *w = work_new(l, key);
+	struct session_stack made = {0}, frozen;
+	uid_t uid;
+	auto_fd int fd = w ? session_dir_read(l, key, NULL, &w->stack, &uid) : -1;
+
+	if (fd < 0 || stack_push_empty(&made, l->sessions.pool_fd) < 0) {
+		work_drop(w); /* it stays as deep as it is */
+		return;
+	}
+	memcpy(w->made, made.layer[0], STACK_NAME);
+	frozen = w->stack;
+	stack_pop(&frozen);
+	w->pid = fork();
+	if (w->pid == 0)
+		flatten_main(l, &frozen, w->made);
+	if (work_watch(w) < 0) {
+		(void)session_dir_discard(l, key, &made);
+		work_drop(w);
+	}
+}

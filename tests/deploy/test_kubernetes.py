@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""deploy/kubernetes against the schemas of Kubernetes and of agent-sandbox, and the restricted standard.
+
+The schemas are the real ones: Kubernetes' from the package kubernetes-validate, agent-sandbox's
+definitions from its Go module, both fetched once into build.
+"""
+
+import copy
+import glob
+import json
+import os
+import subprocess
+import sys
+
+import jsonschema
+import pytest
+import yaml
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "api"))
+from packages import TOP, from_pypi  # noqa: E402
+
+HERE = os.path.join(TOP, "deploy/kubernetes")
+KUBERNETES = "v1.37.0-local-strict"
+DEFINITIONS = "https://kubernetes.io/api/_definitions.json"  # as the schemas call it; it is a local file
+AGENT_SANDBOX = "sigs.k8s.io/agent-sandbox@v0.5.6"
+FLAVOURS = {"python": "python", "python-datascience": "python", "golang": "golang", "node": "node", "shell": "shell"}
+CONTAINER = ("spec", "template", "spec"), ("spec", "podTemplate", "spec")
+
+
+@pytest.fixture(scope="module")
+def core():
+    """A validator of whole objects: core(object)."""
+    place = from_pypi(os.path.join(TOP, "build/kubernetes"), "kubernetes-validate==1.37.0", options=["--no-deps"])
+    where = os.path.join(place, "kubernetes_validate/kubernetes-json-schema", KUBERNETES)
+    with open(os.path.join(where, "_definitions.json"), encoding="utf-8") as f:
+        store = {DEFINITIONS: json.load(f)}
+
+    def check(thing):
+        group = thing["apiVersion"].split("/")[0].split(".")[0] + "-" if "/" in thing["apiVersion"] else ""
+        name = f"{thing['kind']}-{group}{thing['apiVersion'].split('/')[-1]}.json".lower()
+        with open(os.path.join(where, name), encoding="utf-8") as f:
+            schema = json.load(f)
+        resolver = jsonschema.RefResolver(DEFINITIONS.replace("_definitions.json", name), schema, store)
+        jsonschema.Draft7Validator(schema, resolver=resolver).validate(thing)
+
+    return check
+
+
+def strict(schema):
+    """A definition's schema as an API server applies it: what it does not name is not there."""
+    if isinstance(schema, list):
+        return [strict(s) for s in schema]
+    if not isinstance(schema, dict):
+        return schema
+    out = {k: strict(v) for k, v in schema.items() if k != "format"}
+    if isinstance(schema.get("properties"), dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        out.setdefault("additionalProperties", False)
+    if schema.get("x-kubernetes-int-or-string"):
+        out.pop("type", None)
+    return out
+
+
+@pytest.fixture(scope="module")
+def custom():
+    """The same for what agent-sandbox defines."""
+    env = os.environ | {"GOFLAGS": "-mod=mod", "GO111MODULE": "on"}
+    done = subprocess.run(
+        ["go", "mod", "download", "-json", AGENT_SANDBOX],
+        cwd="/", env=env, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    if done.returncode != 0:
+        pytest.skip(f"{AGENT_SANDBOX} cannot be had: {done.stdout[-300:]}")
+    kinds = {}
+    for path in glob.glob(os.path.join(json.loads(done.stdout)["Dir"], "k8s/crds/*.yaml")):
+        with open(path, encoding="utf-8") as f:
+            spec = yaml.safe_load(f)["spec"]
+        for version in spec["versions"]:
+            whole = strict(version["schema"]["openAPIV3Schema"])
+            whole["properties"]["metadata"] = {"type": "object"}
+            kinds[f"{spec['group']}/{version['name']}", spec["names"]["kind"]] = whole
+
+    def check(thing):
+        schema = kinds[thing["apiVersion"], thing["kind"]]
+        jsonschema.Draft7Validator(schema).validate(thing)
+
+    return check
+
+
+# ---- what kustomize makes of them
+
+
+def patched(thing, operations):
+    """JSON patches, of the kinds that the overlays have."""
+    thing = copy.deepcopy(thing)
+    for o in operations:
+        *way, last = o["path"].strip("/").split("/")
+        at = thing
+        for step in way:
+            at = at[int(step)] if isinstance(at, list) else at[step]
+        if isinstance(at, list):
+            assert o["op"] == "add" and last == "-", o
+            at.append(o["value"])
+        else:
+            assert o["op"] in ("add", "replace") and (o["op"] == "add") == (last not in at), o
+            at[last] = o["value"]
+    return thing
+
+
+def build(where):
+    """Every object of a directory's kustomization."""
+    with open(os.path.join(where, "kustomization.yaml"), encoding="utf-8") as f:
+        plan = yaml.safe_load(f)
+    assert set(plan) <= {"apiVersion", "kind", "resources", "patches"}, plan
+    things = []
+    for name in plan["resources"]:
+        path = os.path.normpath(os.path.join(where, name))
+        if os.path.isdir(path):
+            assert not os.path.join(where, "").startswith(path + "/"), "kustomize takes no base around its overlay"
+            things += build(path)
+        else:
+            with open(path, encoding="utf-8") as f:
+                things += [t for t in yaml.safe_load_all(f) if t]
+    for patch in plan.get("patches", []):
+        used = [t["kind"] == patch["target"]["kind"] for t in things]
+        assert any(used), patch
+        operations = yaml.safe_load(patch["patch"])
+        things = [patched(t, operations) if u else t for t, u in zip(things, used)]
+    return things
+
+
+PLACES = ["server", "server-full", "agent-sandbox", "agent-sandbox-full"]
+ALL = {place: build(os.path.join(HERE, place)) for place in PLACES}
+
+
+def pods(things):
+    """Every pod that they would make, as one."""
+    for thing in things:
+        for way in CONTAINER:
+            at = thing
+            for step in way:
+                at = at.get(step) if isinstance(at, dict) else None
+            if at and "containers" in at:
+                yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": thing["metadata"]["name"]}, "spec": at}
+
+
+def test_everything_is_used():
+    known = {os.path.join(HERE, p, "kustomization.yaml") for p in PLACES}
+    assert set(glob.glob(HERE + "/**/kustomization.yaml", recursive=True)) == known
+    kinds = sorted(t["kind"] for t in ALL["server"])
+    assert kinds == ["Deployment", "NetworkPolicy", "Service"]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("place", PLACES)
+def test_schemas_take_them(place, core, custom):
+    for thing in ALL[place]:
+        (custom if "agents.x-k8s.io" in thing["apiVersion"] else core)(thing)
+    for pod in pods(ALL[place]):
+        core(pod)
+
+
+@pytest.mark.timeout(300)
+def test_schemas_would_refuse_a_wrong_one(core, custom):
+    for check, thing, way in (
+        (core, ALL["server"][0], ("spec", "template", "spec", "hostUser")),
+        (core, ALL["server"][0], ("spec", "replica")),
+        (custom, ALL["agent-sandbox"][0], ("spec", "podTemplates")),
+        (custom, ALL["agent-sandbox"][0], ("spec", "podTemplate", "spec", "hostUser")),
+    ):
+        bad = copy.deepcopy(thing)
+        at = bad
+        for step in way[:-1]:
+            at = at[step]
+        at[way[-1]] = False
+        with pytest.raises(jsonschema.ValidationError):
+            check(bad)
+
+
+def restricted(spec):
+    """What the restricted standard finds wrong with a pod, control by control."""
+    context = spec.get("securityContext", {})
+    for field in ("hostNetwork", "hostPID", "hostIPC"):
+        if spec.get(field):
+            yield field
+    for volume in spec.get("volumes", []):
+        allowed = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected"}
+        if set(volume) - {"name"} - (allowed | {"secret"}):
+            yield f"volume {volume}"
+    if set(context.get("sysctls", [])):
+        yield "sysctls"
+    for c in spec["containers"] + spec.get("initContainers", []):
+        own = c.get("securityContext", {})
+        seccomp = own.get("seccompProfile", context.get("seccompProfile", {})).get("type")
+        caps = own.get("capabilities", {})
+        rules = {
+            "privileged": not own.get("privileged"),
+            "allowPrivilegeEscalation": own.get("allowPrivilegeEscalation") is False,
+            "runAsNonRoot": own.get("runAsNonRoot", context.get("runAsNonRoot")) is True,
+            "runAsUser": own.get("runAsUser", context.get("runAsUser", 1)) != 0,
+            "seccompProfile": seccomp in ("RuntimeDefault", "Localhost"),
+            "capabilities": caps.get("drop") == ["ALL"] and set(caps.get("add", [])) <= {"NET_BIND_SERVICE"},
+            "hostPort": not any(p.get("hostPort") for p in c.get("ports", [])),
+            # with a user namespace of its own a pod may have it uncovered
+            "procMount": own.get("procMount", "Default") == "Default" or spec.get("hostUsers") is False,
+        }
+        yield from (name for name, holds in rules.items() if not holds)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_pods_are_restricted_and_more(place):
+    made = list(pods(ALL[place]))
+    assert len(made) == (5 if "agent" in place else 1)
+    for pod in made:
+        spec = pod["spec"]
+        assert list(restricted(spec)) == [], pod["metadata"]
+        assert spec["automountServiceAccountToken"] is False
+        (c,) = spec["containers"]
+        assert c["securityContext"]["readOnlyRootFilesystem"] is True
+        assert {p["containerPort"] for p in c["ports"]} == {8080, 8888}
+        assert c["livenessProbe"]["httpGet"]["path"] == "/healthz"
+        assert c["readinessProbe"]["httpGet"]["path"] == c["startupProbe"]["httpGet"]["path"] == "/readyz"
+        assert {"memory", "cpu"} <= set(c["resources"]["limits"])
+        env = {e["name"]: e["value"] for e in c["env"]}
+        assert env["SANDBOX_AGENT_PORT"] == "8888"
+        full = place.endswith("full")
+        assert env.get("SANDBOX_MIN_ISOLATION") == ("namespaces" if full else None)
+        assert (spec.get("hostUsers"), c["securityContext"].get("procMount")) == (
+            (False, "Unmasked") if full else (None, None)
+        )
+        profile = spec["securityContext"]["seccompProfile"]
+        assert profile["type"] == ("Localhost" if full else "RuntimeDefault")
+        if full:
+            assert os.path.exists(os.path.join(HERE, "seccomp", profile["localhostProfile"]))
+
+
+def test_each_flavour_has_template_pool_and_claim():
+    by_kind = {}
+    for thing in ALL["agent-sandbox"]:
+        by_kind.setdefault(thing["kind"], {})[thing["metadata"]["name"]] = thing
+    assert set(by_kind["SandboxTemplate"]) == set(by_kind["SandboxClaim"]) == set(FLAVOURS)
+    for name, mode in FLAVOURS.items():
+        template = by_kind["SandboxTemplate"][name]
+        notes = template["metadata"]["annotations"]
+        (c,) = template["spec"]["podTemplate"]["spec"]["containers"]
+        assert notes["sandbox-server/mode"] == mode == {e["name"]: e["value"] for e in c["env"]}["SANDBOX_MODE"]
+        assert notes["sandbox-server/runtime-version"] and "sandbox-server/packages" in notes
+        pool = by_kind["SandboxWarmPool"][f"{name}-pool"]
+        assert pool["spec"]["sandboxTemplateRef"] == {"name": name}
+        assert by_kind["SandboxClaim"][name]["spec"]["warmPoolRef"] == {"name": f"{name}-pool"}
+    replicas = {n: p["spec"]["replicas"] for n, p in by_kind["SandboxWarmPool"].items()}
+    assert replicas["python-datascience-pool"] == 2 and replicas["golang-pool"] == 1
+
+
+def test_service_and_policy_find_the_pods():
+    deployment, service, policy = ALL["server"]
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    for selector in (service["spec"]["selector"], policy["spec"]["podSelector"]["matchLabels"]):
+        assert selector.items() <= labels.items()
+    assert {p["targetPort"] for p in service["spec"]["ports"]} == {"http", "agent"}
+    assert policy["spec"]["egress"] == [] and "Egress" in policy["spec"]["policyTypes"]

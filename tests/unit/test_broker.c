@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * test_broker.c - what a broker lets through, and when it ends
+ */
+#include "broker_fixture.h"
+
+TEST(a_listed_host_is_reached_and_counted)
+{
+	struct egress_channel c;
+	struct egress_order o;
+	struct egress_news n;
+	char list[64], text[200], *got;
+	unsigned port;
+
+	leave();
+	port = target();
+	snprintf(list, sizeof(list), "127.0.0.1:%u", port);
+	o = order(list);
+	c = opened(mother(), &o);
+	snprintf(text, sizeof(text), "http://127.0.0.1:%u/path", port);
+	CHECK(verdict_of(&c, text, &got) == EGRESS_OK);
+	CHECK(strstr(got, ">GET /path HTTP/1.1\r\nHost: 127.0.0.1:"));
+	snprintf(text, sizeof(text), "CONNECT 127.0.0.1:%u HTTP/1.1\r\n\r\nhello", port);
+	got = ask(c.port, text, strlen(text));
+	CHECK(strncmp(got, "HTTP/1.1 200 ", 13) == 0 && strstr(got, ">hello"));
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_OK && n.port == port);
+	CHECK(n.sent_bytes == 5 && n.received_bytes == 25 &&
+	      strcmp(n.host, "127.0.0.1") == 0);
+	CHECK(c.count.connections == 2 && c.count.refused == 0);
+	egress_end(&c);
+	CHECK(news(&c, &n) == 0);
+}
+
+TEST(socks_reaches_the_same)
+{
+	char text[64] = "\5\1\0\5\1\0\1\x7f\0\0\1", list[64], *got;
+	struct egress_channel c;
+	struct egress_order o;
+	struct egress_news n;
+	unsigned port;
+
+	leave();
+	port = target();
+	snprintf(list, sizeof(list), "127.0.0.1:%u", port);
+	o = order(list);
+	c = opened(mother(), &o);
+	text[11] = (char)(port >> 8);
+	text[12] = (char)port;
+	memcpy(text + 13, "hello", 5);
+	got = ask(c.port, text, 18);
+	CHECK(memcmp(got, "\5\0\5\0\0\1\0\0\0\0\0\0", 12) == 0);
+	CHECK(strstr(got + 12, ">hello"));
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_OK);
+	/* not on the list */
+	text[12]++;
+	got = ask(c.port, text, 18);
+	CHECK(memcmp(got, "\5\0\5\2", 4) == 0);
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_NOT_LISTED);
+}
+
+TEST(what_is_not_listed_or_near_is_refused)
+{
+	static const struct {
+		const char *uri;
+		enum egress_verdict verdict;
+	} rows[] = {
+		{"http://other.test/", EGRESS_NOT_LISTED},
+		{"http://listed.test.evil.test/", EGRESS_NOT_LISTED},
+		{"http://listed.test:22/", EGRESS_NOT_LISTED},
+		{"http://8.8.8.8/", EGRESS_NOT_LISTED},
+		{"http://listed.test@evil.test/", EGRESS_BAD_NAME},
+		{"http://0x7f.1/", EGRESS_BAD_NAME},
+		{"http://2130706433/", EGRESS_BAD_NAME},
+		{"https://listed.test/", EGRESS_BAD_REQUEST},
+		{"/", EGRESS_BAD_REQUEST},
+		{"http://localhost/", EGRESS_BAD_ADDRESS},
+		{"http://listed.test/", EGRESS_NOT_RESOLVED},
+	};
+	struct egress_channel c;
+	struct egress_order o;
+	char *got;
+
+	leave();
+	o = order("listed.test,localhost");
+	c = opened(mother(), &o);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (verdict_of(&c, rows[i].uri, &got) != rows[i].verdict ||
+		    !strstr(got, egress_verdict_name(rows[i].verdict)))
+			tap_fail(__FILE__, __LINE__, rows[i].uri);
+	CHECK(c.count.connections == 0 && c.count.refused == 11);
+}
+
+TEST(everything_is_not_this_host)
+{
+	static const char *const near[] = {"http://127.0.0.1/",
+					   "http://[::1]/",
+					   "http://[::ffff:127.0.0.1]/",
+					   "http://[64:ff9b::7f00:1]/",
+					   "http://169.254.169.254/",
+					   "http://10.0.0.1/",
+					   "http://0.0.0.0/",
+					   "http://localhost/"};
+	struct egress_channel c;
+	struct egress_order o;
+
+	leave();
+	o = order("*");
+	c = opened(mother(), &o);
+	for (size_t i = 0; i < sizeof(near) / sizeof(near[0]); i++)
+		if (verdict_of(&c, near[i], NULL) != EGRESS_BAD_ADDRESS)
+			tap_fail(__FILE__, __LINE__, near[i]);
+	o = order("");
+	c = opened(mother(), &o);
+	CHECK(verdict_of(&c, "http://8.8.8.8/", NULL) == EGRESS_NOT_LISTED);
+}
+
+TEST(a_secret_has_to_be_known)
+{
+	static const char without[] = "CONNECT 127.0.0.1:9 HTTP/1.1\r\n\r\n";
+	static const char wrong[] = "CONNECT 127.0.0.1:9 HTTP/1.1\r\n"
+				    "Proxy-Authorization: Basic eDp5\r\n\r\n";
+	/* x:secret */
+	static const char right[] = "CONNECT 127.0.0.1:9 HTTP/1.1\r\n"
+				    "Proxy-Authorization: Basic eDpzZWNyZXQ=\r\n\r\n";
+	struct egress_channel c;
+	struct egress_order o;
+	struct egress_news n;
+
+	leave();
+	o = order("127.0.0.1:9");
+	snprintf(o.secret, sizeof(o.secret), "secret");
+	c = opened(mother(), &o);
+	CHECK(strstr(ask(c.port, without, strlen(without)), " 407 "));
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_NO_SECRET);
+	CHECK(strstr(ask(c.port, wrong, strlen(wrong)), " 407 "));
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_NO_SECRET);
+	CHECK(strstr(ask(c.port, right, strlen(right)), " 502 "));
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_NOT_CONNECTED);
+	CHECK(memcmp(ask(c.port, "\5\1\0", 3), "\5\xff", 2) == 0);
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_NO_SECRET);
+	CHECK(memcmp(ask(c.port, "\5\1\2\1\1x\6secret\5\1\0\1\x7f\0\0\1\0\11", 23),
+		     "\5\2\1\0\5\5", 6) == 0);
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_NOT_CONNECTED);
+}
+
+TEST(connections_and_bytes_are_bounded)
+{
+	struct egress_channel c;
+	struct egress_order o;
+	struct egress_news n;
+	char list[64], text[200];
+	unsigned port;
+	int first;
+
+	leave();
+	port = target();
+	snprintf(list, sizeof(list), "127.0.0.1:%u", port);
+	o = order(list);
+	o.connections = 1;
+	o.bytes = 10;
+	c = opened(mother(), &o);
+	first = dial(c.port);
+	CHECK(!ask(c.port, "x", 1)[0]);
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_TOO_MANY);
+	snprintf(text, sizeof(text), "CONNECT 127.0.0.1:%u HTTP/1.1\r\n\r\n", port);
+	CHECK(send(first, text, strlen(text), 0) == (ssize_t)strlen(text));
+	CHECK(read(first, text, sizeof(text)) > 0);
+	CHECK(send(first, "12345678901", 11, 0) == 11);
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_TOO_MUCH);
+	close(first);
+	/* what comes with the head is bytes too, and so is a head that is sent on */
+	snprintf(text, sizeof(text), "CONNECT 127.0.0.1:%u HTTP/1.1\r\n\r\n12345678901",
+		 port);
+	CHECK(!strchr(ask(c.port, text, strlen(text)), '>'));
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_TOO_MUCH && n.sent_bytes == 0);
+	snprintf(text, sizeof(text), "http://127.0.0.1:%u/", port);
+	CHECK(verdict_of(&c, text, NULL) == EGRESS_TOO_MUCH);
+}
+
+TEST(a_silent_client_ends_with_its_run)
+{
+	struct egress_channel c;
+	struct egress_order o;
+	struct egress_news n;
+
+	leave();
+	o = order("");
+	c = opened(mother(), &o);
+	(void)dial(c.port);
+	CHECK(strstr(ask(c.port, "x\r\n\r\n", 5), " 400 "));
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_BAD_REQUEST);
+	egress_end(&c);
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_TOO_SLOW);
+	CHECK(news(&c, &n) == 0);
+}
+
+TEST(a_socket_of_another_namespace_is_served)
+{
+	struct egress_channel c;
+	struct egress_order o;
+	char list[64], text[200];
+	unsigned port, inside;
+	int fd, mother_fd;
+
+	leave();
+	port = target();
+	snprintf(list, sizeof(list), "127.0.0.1:%u", port);
+	o = order(list);
+	o.listens = 0;
+	mother_fd = mother();
+	c = opened(mother_fd, &o);
+	CHECK(unshare(CLONE_NEWNET) == 0 && lo_up());
+	fd = listening(&inside);
+	CHECK(fdpass_send(c.run_fd, "S", 1, &fd, 1) == 0);
+	close(fd);
+	snprintf(text, sizeof(text), "CONNECT 127.0.0.1:%u HTTP/1.1\r\n\r\nhello", port);
+	CHECK(strstr(ask(inside, text, strlen(text)), ">hello"));
+}
+
+TEST(one_that_stays_takes_the_socket_of_each_that_comes)
+{
+	struct egress_channel c;
+	struct egress_order o;
+	struct egress_news n;
+	char list[64], text[200];
+	unsigned port, inside;
+	int fd, mother_fd, first[2];
+
+	leave();
+	port = target();
+	snprintf(list, sizeof(list), "127.0.0.1:%u", port);
+	snprintf(text, sizeof(text), "CONNECT 127.0.0.1:%u HTTP/1.1\r\n\r\nhello", port);
+	o = order(list);
+	o.listens = 0;
+	o.stays = 1;
+	o.time_ms = 0; /* whose end nobody knows */
+	mother_fd = mother();
+	c = opened(mother_fd, &o);
+	for (int i = 0; i < 3; i++) {
+		CHECK(unshare(CLONE_NEWNET) == 0 && lo_up());
+		fd = listening(&inside);
+		CHECK(fdpass_send(c.run_fd, "S", 1, &fd, 1) == 0);
+		close(fd);
+		CHECK(strstr(ask(inside, text, strlen(text)), ">hello"));
+		CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_OK);
+	}
+	CHECK(c.count.connections == 3);
+	/* what is no such socket ends it: nobody of ours sends that */
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, first) == 0);
+	CHECK(fdpass_send(c.run_fd, "S", 1, first, 1) == 0);
+	CHECK(news(&c, &n) == 0);
+}
+
+TEST(an_order_that_makes_no_sense_ends_at_once)
+{
+	struct egress_channel c = EGRESS_NONE;
+	struct egress_order o;
+	struct egress_news n;
+	int mother_fd;
+
+	leave();
+	mother_fd = mother();
+	o = order("*");
+	o.connections = BROKER_CONNECTIONS + 1;
+	CHECK(egress_open(mother_fd, &o, &c) == 0);
+	CHECK(news(&c, &n) == 0);
+	o = order("*");
+	o.rules.count = RULES_MAX + 1;
+	CHECK(egress_open(mother_fd, &o, &c) == 0);
+	CHECK(news(&c, &n) == 0);
+	o = order("*");
+	c = opened(mother_fd, &o);
+	CHECK(c.port);
+}
