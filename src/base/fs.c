@@ -19,7 +19,7 @@
 #include "base/sys.h"
 #include "base/utf8.h"
 
-enum { NAME_MOST = 255 };
+enum { NAME_MOST = 255, SEAL_TRIES = 4 };
 
 static int fail(int num)
 {
@@ -231,6 +231,19 @@ bool fs_name_ok(const char *path, size_t len, size_t most)
 	}
 }
 
+/* A page that the kernel holds for a moment, to move it say, makes sealing wait 150 ms and
+ * then fail: nobody of ours can write it, so the next try gets it. */
+int fs_seal(int fd)
+{
+	const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
+	int left = SEAL_TRIES;
+
+	while (fcntl(fd, F_ADD_SEALS, seals) < 0)
+		if (errno != EBUSY || --left == 0)
+			return -1;
+	return 0;
+}
+
 int fs_sealed(const char *label, const void *bytes, size_t len)
 {
 	const unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -240,9 +253,7 @@ int fs_sealed(const char *label, const void *bytes, size_t len)
 		fd = memfd_create(label, flags); /* before Linux 6.3 */
 	if (fd < 0 || fs_write_all(fd, bytes, len) < 0)
 		return -1;
-	if (lseek(fd, 0, SEEK_SET) < 0 ||
-	    fcntl(fd, F_ADD_SEALS,
-		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+	if (lseek(fd, 0, SEEK_SET) < 0 || fs_seal(fd) < 0)
 		return -1;
 	return take_fd(&fd);
 }

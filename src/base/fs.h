@@ -28,6 +28,8 @@ int fs_remove_tree(int dir_fd, const char *name);
 /* a relative path in UTF-8, 1 to `most` bytes, of components of at most 255 bytes: none
  * empty, "." or ".."; no control characters */
 bool fs_name_ok(const char *path, size_t len, size_t most);
+/* seal an anonymous file that nobody writes any more against every change */
+int fs_seal(int fd);
 /* an anonymous file holding these bytes, sealed against every change; close-on-exec */
 int fs_sealed(const char *label, const void *bytes, size_t len);
 

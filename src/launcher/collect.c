@@ -24,6 +24,7 @@
 
 #include "base/caps.h"
 #include "base/defer.h"
+#include "base/fs.h"
 #include "base/err.h"
 #include "base/sys.h"
 #include "wire/files.h"
@@ -161,8 +162,7 @@ int collect_finish(pid_t pid, int mem_fd, struct err *e)
 		return err_ours(e, "collector killed by signal %d", WTERMSIG(status));
 	if (WEXITSTATUS(status) != 0)
 		return err_ours(e, "collector failed at step %d", WEXITSTATUS(status));
-	if (fcntl(mem_fd, F_ADD_SEALS,
-		  F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+	if (fs_seal(mem_fd) < 0)
 		return err_errno(e, "seal the output files");
 	return 0;
 }

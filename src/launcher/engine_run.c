@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/defer.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "base/sys.h"
 #include "launcher/engine.h"
@@ -28,7 +29,6 @@
 #define START_MS 60000 /* to the program's start */
 #define GRACE_MS 10000 /* more than the program has */
 #define KILL_AGAIN_MS 1000
-#define ALL_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 static void on_news(void *arg, uint32_t events);
 
@@ -87,7 +87,7 @@ static void tell_done(struct engine_run *r)
 
 	if (r->outcome.files == OUTCOME_FILES &&
 	    (fstat(r->files_fd, &st) < 0 || st.st_size == 0 ||
-	     fcntl(r->files_fd, F_ADD_SEALS, ALL_SEALS) < 0))
+	     fs_seal(r->files_fd) < 0))
 		m.outcome.files = OUTCOME_FILES_LOST;
 	m.fds = m.outcome.files == OUTCOME_FILES;
 	m.outcome.warm = 0;

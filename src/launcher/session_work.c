@@ -194,10 +194,9 @@ static _Noreturn void flatten_main(const struct launcher *l,
 
 static void tell_diff(struct session_work *w, int status)
 {
-	const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 	struct message m = {.type = MSG_DONE, .fds = 1, .run = w->run};
 
-	if (status != 0 || fcntl(w->mem_fd, F_ADD_SEALS, seals) < 0) {
+	if (status != 0 || fs_seal(w->mem_fd) < 0) {
 		log_error("session.diff", "status=%d", status);
 		session_tell_failed(w->launcher, w->run, "session_diff", EIO);
 		return;

@@ -180,8 +180,7 @@ static int open_self(const struct setup *setup, int *out_fd)
 		if (sendfile(to, from, NULL, (size_t)st.st_size) <= 0)
 			return -1;
 	}
-	if (fcntl(to, F_ADD_SEALS,
-		  F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+	if (fs_seal(to) < 0)
 		return -1;
 	*out_fd = take_fd(&to);
 	return 0;

@@ -7,7 +7,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include "../tap.h"
 
@@ -256,4 +258,42 @@ TEST(sealed_files_do_not_change)
 	fd = fs_sealed("empty", "", 0);
 	CHECK(fd >= 0 && read(fd, out, 1) == 0);
 	close(fd);
+}
+
+/* a page of the file that a pipe holds, as the kernel does for moments of its own */
+static void hold(int fd, int pipe_fd)
+{
+	struct iovec page = {.iov_len = 4096};
+
+	page.iov_base = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(page.iov_base != MAP_FAILED);
+	CHECK(vmsplice(pipe_fd, &page, 1, 0) == 4096);
+	CHECK(munmap(page.iov_base, 4096) == 0);
+}
+
+TEST(sealing_waits_for_a_page_that_is_held_for_a_while)
+{
+	int fd = memfd_create("held", MFD_CLOEXEC | MFD_ALLOW_SEALING), pipes[2];
+	char out[4096];
+	pid_t pid;
+
+	CHECK(fd >= 0 && ftruncate(fd, 4096) == 0 && pipe2(pipes, O_CLOEXEC) == 0);
+	hold(fd, pipes[1]);
+	CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE) == -1 && errno == EBUSY);
+	pid = fork();
+	if (pid == 0) {
+		usleep(200000); /* one try of the kernel's takes 150 ms */
+		_exit(read(pipes[0], out, sizeof(out)) == sizeof(out) ? 0 : 1);
+	}
+	CHECK(pid > 0 && fs_seal(fd) == 0);
+	CHECK(pwrite(fd, "x", 1, 0) == -1 && errno == EPERM);
+}
+
+TEST(sealing_a_file_that_stays_held_fails)
+{
+	int fd = memfd_create("held", MFD_CLOEXEC | MFD_ALLOW_SEALING), pipes[2];
+
+	CHECK(fd >= 0 && ftruncate(fd, 4096) == 0 && pipe2(pipes, O_CLOEXEC) == 0);
+	hold(fd, pipes[1]);
+	CHECK(fs_seal(fd) == -1 && errno == EBUSY);
 }
