@@ -93,6 +93,7 @@ static int take_request_line(const char *bytes, const struct line *l,
 	if (!first || first == last || l->at + l->len - last != 9 ||
 	    memcmp(last + 1, "HTTP/1.", 7) != 0 || (last[8] != '0' && last[8] != '1'))
 		return -1;
+	out->old = last[8] == '0';
 	out->method_len = (size_t)(first - l->at);
 	target = first + 1;
 	len = (size_t)(last - target);
@@ -209,7 +210,7 @@ static int put_start(const char *bytes, const struct proxy_request *r, bool whol
 	    (whole && (buf_puts(out, "http://") < 0 || put_host(r, out) < 0)) ||
 	    (!rooted && buf_puts(out, "/") < 0) ||
 	    buf_add(out, bytes + r->path_at, r->path_len) < 0 ||
-	    buf_puts(out, " HTTP/1.1\r\nHost: ") < 0 || put_host(r, out) < 0)
+	    buf_printf(out, " HTTP/1.%d\r\nHost: ", !r->old) < 0 || put_host(r, out) < 0)
 		return -1;
 	return buf_puts(out, "\r\nConnection: close\r\n");
 }

@@ -33,6 +33,7 @@ struct proxy_request {
 	uint16_t port;
 	/* PROXY_PLAIN, in the buffer: what is sent on instead of the URI, "" for "/" */
 	size_t method_len;
+	bool old; /* HTTP/1.0: its client may not know an answer in chunks */
 	size_t path_at, path_len;
 	/* what stands behind "Basic ", or "" */
 	char credentials[256];

@@ -117,7 +117,7 @@ TEST(a_request_is_sent_on_for_the_host_of_its_uri_alone)
 		  "GET /a?b HTTP/1.1\r\nHost: example.org\r\nConnection: close\r\n"
 		  "Accept: */*\r\n\r\n");
 	forwarded("POST http://a.test:8080 HTTP/1.0\r\nContent-Length: 2\r\n\r\n", false,
-		  "POST / HTTP/1.1\r\nHost: a.test:8080\r\nConnection: close\r\n"
+		  "POST / HTTP/1.0\r\nHost: a.test:8080\r\nConnection: close\r\n"
 		  "Content-Length: 2\r\n\r\n");
 	forwarded("GET http://a.test?q HTTP/1.1\r\n\r\n", false,
 		  "GET /?q HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n");
