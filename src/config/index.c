@@ -103,9 +103,14 @@ static void add_urls(char **list, size_t *count, const char *text)
 	auto_free char *copy = mem_copy(text);
 	char *at = copy, *word;
 
-	while ((word = next_word(&at)))
+	while ((word = next_word(&at))) {
+		char *named = strchr(word, '='); /* name=https://..., as uv has it */
+
+		if (!index_is_url(word) && named)
+			word = named + 1;
 		if (index_is_url(word))
 			add(list, count, word);
+	}
 }
 
 static void set_main(struct index *x, const char *text)
@@ -268,23 +273,37 @@ static void from_file(struct index *x, const char *path)
 		fclose(f);
 }
 
-/* a user's, then the host's: of an index the first one counts */
+static void from_below(struct index *x, const char *top, const char *below)
+{
+	auto_free char *path = top && *top ? mem_printf("%s/%s", top, below) : NULL;
+
+	from_file(x, path);
+}
+
+/* a virtual environment's, a user's, then the host's: of an index the first one counts */
 static void from_files(struct index *x)
 {
-	static const char *const below_home[] = {".config/pip/pip.conf", ".pip/pip.conf",
-						 ".config/uv/uv.toml"};
-	static const char *const host[] = {"/etc/pip.conf", "/etc/uv/uv.toml"};
-	const char *home = getenv("HOME");
+	const char *home = getenv("HOME"), *named = getenv("PIP_CONFIG_FILE");
+	const char *own = getenv("XDG_CONFIG_HOME"), *dirs = getenv("XDG_CONFIG_DIRS");
+	/* so pip is told to read no file at all */
+	const bool pip = !named || strcmp(named, "/dev/null") != 0;
+	auto_free char *usual = home ? mem_printf("%s/.config", home) : NULL;
+	auto_free char *all = mem_copy(dirs && *dirs ? dirs : "/etc/xdg");
+	char *rest = all, *dir;
 
-	from_file(x, getenv("PIP_CONFIG_FILE"));
+	own = own && *own ? own : usual;
+	from_file(x, named);
 	from_file(x, getenv("UV_CONFIG_FILE"));
-	for (size_t i = 0; home && i < sizeof(below_home) / sizeof(below_home[0]); i++) {
-		auto_free char *path = mem_printf("%s/%s", home, below_home[i]);
-
-		from_file(x, path);
+	from_below(x, pip ? getenv("VIRTUAL_ENV") : NULL, "pip.conf");
+	from_below(x, pip ? own : NULL, "pip/pip.conf");
+	from_below(x, pip ? home : NULL, ".pip/pip.conf");
+	from_below(x, own, "uv/uv.toml");
+	from_below(x, pip ? "/etc" : NULL, "pip.conf");
+	while ((dir = strsep(&rest, ":"))) {
+		from_below(x, pip ? dir : NULL, "pip/pip.conf");
+		from_below(x, dir, "uv/uv.toml");
 	}
-	for (size_t i = 0; i < sizeof(host) / sizeof(host[0]); i++)
-		from_file(x, host[i]);
+	from_below(x, "/etc", "uv/uv.toml");
 }
 
 void index_python(const struct settings *s, struct index *out)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/base64.h"
 #include "base/defer.h"
 #include "base/mem.h"
 #include "config/index.h"
@@ -70,6 +71,59 @@ static bool is_known(const struct npmrc *x, const char *key)
 	return x->text.len && strstr(x->text.bytes, line);
 }
 
+static void say(struct npmrc *x, const char *key, const char *value)
+{
+	/* more than that is cut short: then npm says what it lacks */
+	if (!is_known(x, key) && buf_printf(&x->text, "\n%s=%s", key, value) == 0)
+		(void)buf_text(&x->text);
+}
+
+static int hex(char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c | 0x20 : c) : NULL;
+
+	return at ? (int)(at - digits) : -1;
+}
+
+/* "user:password", in which other characters are written as %41, as npm's _auth */
+static char *as_basic(const char *said)
+{
+	auto_free char *plain = mem_printf("%s%s", said, strchr(said, ':') ? "" : ":");
+	char *to = plain, *out;
+
+	for (const char *c = plain; *c; c++) {
+		const int high = *c == '%' ? hex(c[1]) : -1;
+		const int low = high >= 0 ? hex(c[2]) : -1;
+
+		*to++ = low >= 0 ? (char)(high * 16 + low) : *c;
+		c += low >= 0 ? 2 : 0;
+	}
+	out = mem_zero(base64_room((size_t)(to - plain)) + 1);
+	base64_encode(plain, (size_t)(to - plain), out);
+	return out;
+}
+
+/* npm tells everybody the name in a URL, and sends neither that nor the password when it
+ * gets the package itself: as a credential of that address both are right */
+static void part_credentials(struct npmrc *x, char *url)
+{
+	char *host = strstr(url, "://") + 3, *end = host + strcspn(host, "/?#");
+	char *at = memrchr(host, '@', (size_t)(end - host));
+	auto_free char *user = at ? mem_copy_n(host, (size_t)(at - host)) : NULL;
+	auto_free char *basic = user ? as_basic(user) : NULL;
+	auto_free char *key = NULL;
+	size_t len;
+
+	if (!at)
+		return;
+	memmove(host, at + 1, strlen(at + 1) + 1);
+	len = strcspn(host, "?#");
+	key = mem_printf("//%.*s%s:_auth", (int)len, host,
+			 len && host[len - 1] == '/' ? "" : "/");
+	say(x, key, basic);
+}
+
 /* the first that says something counts */
 static void take(struct npmrc *x, const char *key, const char *said)
 {
@@ -82,6 +136,7 @@ static void take(struct npmrc *x, const char *key, const char *said)
 	if (main || scope) {
 		if (!index_is_url(value) || x->url_count == INDEX_MOST)
 			return;
+		part_credentials(x, value);
 		x->urls[x->url_count++] = mem_copy(value);
 		x->has_main = x->has_main || main;
 	} else if (strcmp(key, "cafile") == 0) {
@@ -91,9 +146,7 @@ static void take(struct npmrc *x, const char *key, const char *said)
 	} else if (!is_credential(key)) {
 		return;
 	}
-	/* more than that is cut short: then npm says what it lacks */
-	if (buf_printf(&x->text, "\n%s=%s", key, value) < 0 || buf_text(&x->text) < 0)
-		return;
+	say(x, key, value);
 }
 
 /* "key = value", perhaps in quotes */

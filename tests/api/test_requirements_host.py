@@ -173,6 +173,26 @@ console.log(require('@corp/thing').word, require('other').word, Object.values(pr
     assert ".npmrc" not in r["stdout"]
 
 
+@pytest.mark.skipif(not NPM, reason="no npm here")
+def test_credentials_in_the_url_of_a_registry_are_used_and_never_shown(host):
+    """By npm for all that it gets there; told as part of the URL, a name would be in its messages."""
+    host.wanted["plain"] = "Basic " + base64.b64encode(f"{TOKEN}:".encode()).decode()
+    rc = host.place + "/npmrc"
+    with open(rc, "w", encoding="ascii") as f:
+        f.write(f"registry=https://{TOKEN}@127.0.0.1:{host.server_port}/plain/\ncafile={host.place}/ca.pem\n")
+    s = Server({"NPM_CONFIG_USERCONFIG": rc, "SANDBOX_INSTALL_TIMEOUT_SEC": "40"}, (), "node")
+    try:
+        r = s.execute("console.log(require('other').word)", requirements=["other@~1.2"])
+        assert r["stdout"] == "mine\n", r["stderr"]
+        host.wanted["plain"] = "another"
+        r = s.post("/execute", {"code": "1", "requirements": ["another"]})
+        failed(r.json, "unreachable")
+        assert not secrets_in(r.body.decode() + s.log()) and in_files(s.state_dir) == ""
+    finally:
+        del host.wanted["plain"]
+        s.stop()
+
+
 def test_passwords_are_in_no_arguments_answers_logs_or_layers(told, host):
     r = told.post("/execute", {"code": "1", "requirements": ["greet==9"]})
     assert "greet==9" in failed(r.json, "missing_package") and not secrets_in(r.body.decode())

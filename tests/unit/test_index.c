@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -62,6 +63,36 @@ TEST(uv_files_have_tables_of_indexes)
 	index_done(&x);
 }
 
+TEST(an_index_may_have_a_name_and_files_are_where_their_variables_say)
+{
+	char top[] = "/tmp/test-index-XXXXXX", dir[64], file[96];
+	static const char *const variables[] = {"XDG_CONFIG_HOME", "XDG_CONFIG_DIRS"};
+	struct index x;
+	FILE *f;
+
+	CHECK(mkdtemp(top));
+	snprintf(dir, sizeof(dir), "%s/pip", top);
+	snprintf(file, sizeof(file), "%s/pip.conf", dir);
+	CHECK(mkdir(dir, 0700) == 0 && (f = fopen(file, "we")));
+	CHECK(fputs("[global]\nextra-index-url = https://b.test/\n", f) >= 0);
+	fclose(f);
+	for (size_t i = 0; i < 4; i++) {
+		clearenv();
+		setenv("UV_DEFAULT_INDEX", "corp=https://a.test/?b=c", 1);
+		setenv(i < 2 ? variables[i] : "VIRTUAL_ENV", i < 2 ? top : dir, 1);
+		if (i == 3) /* no files at all */
+			setenv("PIP_CONFIG_FILE", "/dev/null", 1);
+		index_python(&s, &x);
+		CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/?b=c") == 0);
+		CHECK((x.extra_count && strcmp(x.extra[0], "https://b.test/") == 0) ==
+		      (i < 3));
+		index_done(&x);
+	}
+	unlink(file);
+	rmdir(dir);
+	rmdir(top);
+}
+
 TEST(a_url_is_one_with_a_host_and_no_message_shows_its_password)
 {
 	static const char *const bad[] = {
@@ -106,6 +137,24 @@ TEST(npm_files_have_scopes_tokens_and_variables)
 	CHECK(strncmp(x.text.bytes, said, strlen(said)) == 0);
 	CHECK(!strstr(x.text.bytes, "/etc/passwd") &&
 	      !strstr(x.text.bytes, "script-shell"));
+	npmrc_done(&x);
+}
+
+TEST(npm_is_told_no_credentials_in_a_url)
+{
+	/* "me:p:w@" and "t0k:" */
+	static const char said[] = "\n//a.test:81/x/:_auth=bWU6cDp3QA=="
+				   "\nregistry=https://a.test:81/x"
+				   "\n//b.test/:_auth=dDBrOg=="
+				   "\n@b:registry=http://b.test";
+	struct npmrc x;
+
+	say("NPM_CONFIG_USERCONFIG", "registry=https://me:p%3aw%40@a.test:81/x\n"
+				     "@b:registry=http://t0k@b.test\n");
+	index_npm(&s, &x);
+	unlink(path);
+	CHECK(x.url_count >= 2 && strcmp(x.urls[0], "https://a.test:81/x") == 0);
+	CHECK(strncmp(x.text.bytes, said, strlen(said)) == 0);
 	npmrc_done(&x);
 }
 
