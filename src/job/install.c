@@ -280,12 +280,17 @@ static void learn(struct job *install, const char *host, unsigned port)
 	client_kill(install);
 }
 
-void install_refused(struct job *install, const char *host, unsigned port)
+void install_refused(struct job *install, const struct egress_news *n)
 {
-	if (!install->installs)
+	const bool near = n->verdict == EGRESS_BAD_ADDRESS;
+
+	if (!install->installs || !n->host[0] ||
+	    (!near && n->verdict != EGRESS_NOT_LISTED))
 		return;
-	snprintf(install->refused_host, sizeof(install->refused_host), "%s", host);
-	learn(install, host, port);
+	snprintf(install->refused_host, sizeof(install->refused_host), "%s", n->host);
+	install->refused_near = near;
+	if (!near)
+		learn(install, n->host, n->port);
 }
 
 static bool try_again(struct job *install)

@@ -11,6 +11,10 @@
 
 #include "job/jobs.h"
 
+#define REFUSES                                       \
+	"an index refuses to answer: it wants other " \
+	"credentials, or does not have a package"
+
 /* the first that is found counts */
 static const struct {
 	const char *said, *reason, *text;
@@ -24,6 +28,12 @@ static const struct {
 	 "a package must be built from source, which SANDBOX_ALLOW_BUILD=true permits"},
 	{"building source distributions is disabled", "needs_build",
 	 "a package must be built from source, which SANDBOX_ALLOW_BUILD=true permits"},
+	/* before "was not found", which uv says of it first; some have no other answer
+	 * for what they do not have */
+	{"lack of valid authentication credentials", "unreachable", REFUSES},
+	{"403 Forbidden", "unreachable", REFUSES},
+	{"code E401", "unreachable", REFUSES},
+	{"code E403", "unreachable", REFUSES},
 	{"E404", "missing_package", "a package does not exist"},
 	{"ETARGET", "missing_package", "no version of a package fits"},
 	{"ENOVERSIONS", "missing_package", "no version of a package fits"},
@@ -87,8 +97,13 @@ static void by_words(const struct job *install, struct install_why *out)
 	if (install->refused_host[0] && (strcmp(out->reason, "failed") == 0 ||
 					 strcmp(out->reason, "unreachable") == 0)) {
 		out->reason = "refused_host";
-		snprintf(out->text, sizeof(out->text), "host '%s' is not of an index",
-			 install->refused_host);
+		snprintf(
+			out->text, sizeof(out->text),
+			install->refused_near
+				? "host '%s' of an index leads to this host or its link: "
+				  "name it by its address"
+				: "host '%s' is not of an index",
+			install->refused_host);
 	}
 }
 

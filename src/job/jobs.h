@@ -62,6 +62,7 @@ struct job {
 	unsigned install_tries, install_rounds;
 	bool learned; /* an install: a host that it may reach the next time */
 	char refused_host[NAME_ROOM]; /* an install: the last that it may not; or "" */
+	bool refused_near;            /* by its address, not by its name */
 	uint64_t install_began_ns;
 	struct loop_timer grace; /* after MSG_DONE: the pipes' last chance */
 	struct files_reader files;
@@ -165,7 +166,7 @@ void install_over(struct job *install); /* and those that wait for it go on */
 bool install_waits(const struct job *job);
 void install_heard(struct job *install); /* now it can; may end it */
 /* its broker refused this host */
-void install_refused(struct job *install, const char *host, unsigned port);
+void install_refused(struct job *install, const struct egress_news *n);
 void install_lost(struct job *install, const struct err *e);
 void install_drain(struct jobs *j, const struct err *e);
 /* install_why.c */

@@ -93,8 +93,7 @@ static void tell(struct job *job, const struct egress_news *n)
 		 JOB_IDS(job), n->host, n->port, egress_verdict_name(n->verdict),
 		 (unsigned long long)n->sent_bytes, (unsigned long long)n->received_bytes,
 		 n->ms);
-	if (n->verdict == EGRESS_NOT_LISTED && n->host[0])
-		install_refused(job, n->host, n->port);
+	install_refused(job, n);
 }
 
 static int lost(struct err *e, int num)

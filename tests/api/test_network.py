@@ -15,6 +15,7 @@ import pytest
 from conftest import BINARY, SANITIZED, wait_for
 from node22 import node22  # noqa: F401, a fixture
 from outside import CLIENTS, Outside, ask, make, world  # noqa: F401, fixtures
+from packages import place_with_uv
 from probes import binary_for_all
 from support import Later
 
@@ -357,6 +358,18 @@ def test_a_plain_user_has_the_same_and_what_sockets_hold_counts(world):
     finally:
         s.stop()
         shutil.rmtree(os.path.dirname(Plain.binary))
+
+
+def test_an_index_near_by_a_name_is_refused_and_the_answer_says_what_to_do(world):
+    place = place_with_uv()
+    s = make({"SANDBOX_PYTHON_INDEX": "http://loop.test/simple", "PATH": f"{place}/bin:{Outside.path}"})
+    try:
+        r = s.execute("1", requirements=["six"])
+        assert r["meta"]["install"]["reason"] == "refused_host", r
+        assert "host 'loop.test' of an index leads to this host or its link: name it by its address" in r["stderr"]
+    finally:
+        s.stop()
+        shutil.rmtree(place)
 
 
 def test_off_is_the_default_and_an_empty_list_is_nothing(world):

@@ -35,6 +35,8 @@ class Index(http.server.BaseHTTPRequestHandler):
         if parts[:2] == ["simple", "hangs"]:
             self.server.over.wait(30)
             return
+        if parts[:2] == ["simple", "denied"]:
+            return self.answer(401, "text/plain", b"")
         wheels = self.server.wheels
         if parts[0] == "simple" and len(parts) == 2:
             names = [n for n in sorted(os.listdir(wheels)) if n.startswith(parts[1] + "-")]
@@ -126,6 +128,10 @@ def test_a_package_that_the_index_does_not_have(online):
         online.execute("1", requirements=["nosuchpackage"]), "missing_package"
     )
     check_healthy(online)
+
+
+def test_an_index_that_wants_credentials(online):
+    assert "credentials" in failed(online.execute("1", requirements=["denied"]), "unreachable").split("\n")[0]
 
 
 def test_packages_name_no_hosts(online):
