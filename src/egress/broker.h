@@ -66,7 +66,9 @@ struct connection {
 	bool used;
 	int client_fd, server_fd;
 	uint64_t began_ns;
-	struct proxy_request request;                /* host_ok: known */
+	struct proxy_request request; /* host_ok: known */
+	uint64_t
+		may_send; /* behind the head: another proxy would read more as requests */
 	_Atomic uint64_t sent_bytes, received_bytes; /* by the client */
 };
 

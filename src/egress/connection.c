@@ -145,6 +145,10 @@ static enum egress_verdict send_on(struct connection *c, const struct words *w, 
 	enum egress_verdict v = EGRESS_NOT_CONNECTED;
 	struct buf out;
 
+	if (c->request.chunked)
+		via = NULL; /* it has made a tunnel */
+	if (via)
+		c->may_send = c->request.body_len;
 	buf_init(&out, 2 * PROXY_HEAD_MOST);
 	if (proxy_http_forward(w->bytes, (size_t)head, &c->request, via,
 			       via && via->credentials[0] ? via->credentials : NULL,
@@ -283,6 +287,7 @@ enum egress_verdict connection_serve(struct connection *c)
 	enum egress_verdict v = EGRESS_OK;
 	bool socks;
 
+	c->may_send = UINT64_MAX;
 	while (w.len == 0)
 		if (hear(c, &w) < 0)
 			return bad_words(&w);

@@ -132,6 +132,8 @@ static struct line field_value(const struct line *l)
 		v.at++;
 		v.len--;
 	}
+	while (v.len && (v.at[v.len - 1] == ' ' || v.at[v.len - 1] == '\t'))
+		v.len--;
 	return v;
 }
 
@@ -146,6 +148,31 @@ static void take_credentials(const struct line *l, struct proxy_request *out)
 	out->credentials[v.len - 6] = '\0';
 }
 
+/* One field at most says where the body ends: of two, each reader believes another */
+static bool take_framing(const struct line *l, struct proxy_request *out, bool *known)
+{
+	const struct line v = field_value(l);
+	char digits[20] = "";
+	uint64_t len = 0;
+
+	if (field_is(l, "Transfer-Encoding")) {
+		out->chunked = true;
+	} else if (field_is(l, "Content-Length")) {
+		if (v.len == 0 || v.len >= sizeof(digits))
+			return false;
+		memcpy(digits, v.at, v.len);
+		if (num_u64(digits, &len) < 0)
+			return false;
+		out->body_len = len;
+	} else {
+		return true;
+	}
+	if (*known)
+		return false;
+	*known = true;
+	return true;
+}
+
 static bool field_ok(const struct line *l)
 {
 	const char *colon = memchr(l->at, ':', l->len);
@@ -157,6 +184,7 @@ int proxy_http(const char *bytes, size_t len, struct proxy_request *out)
 {
 	const char *end = memmem(bytes, len, "\r\n\r\n", 4);
 	struct proxy_request r = {0};
+	bool framed = false;
 	struct line l;
 	size_t at = 0, head;
 
@@ -169,7 +197,8 @@ int proxy_http(const char *bytes, size_t len, struct proxy_request *out)
 	    take_request_line(bytes, &l, &r) < 0)
 		return PROXY_BAD;
 	while (at < head - 2) {
-		if (!next_line(bytes, head, &at, &l) || !field_ok(&l))
+		if (!next_line(bytes, head, &at, &l) || !field_ok(&l) ||
+		    !take_framing(&l, &r, &framed))
 			return PROXY_BAD;
 		if (field_is(&l, "Proxy-Authorization"))
 			take_credentials(&l, &r);

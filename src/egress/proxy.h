@@ -35,6 +35,8 @@ struct proxy_request {
 	size_t method_len;
 	bool old; /* HTTP/1.0: its client may not know an answer in chunks */
 	size_t path_at, path_len;
+	uint64_t body_len; /* what follows the head, unless it is in chunks */
+	bool chunked;
 	/* what stands behind "Basic ", or "" */
 	char credentials[256];
 };

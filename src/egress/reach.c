@@ -163,7 +163,10 @@ static enum egress_verdict reach_by(const struct broker *b, const struct proxy_r
 	if (resolve(u->host, &a) < 0)
 		return EGRESS_NOT_CONNECTED;
 	fd = connect_any(&a, u->port);
-	if (fd < 0 || (r->kind != PROXY_PLAIN && ask_tunnel(fd, u, r) < 0))
+	/* nobody here knows where chunks end, and behind them might stand a request for
+	 * another host: it must not be the proxy who reads it */
+	if (fd < 0 ||
+	    ((r->kind != PROXY_PLAIN || r->chunked) && ask_tunnel(fd, u, r) < 0))
 		return EGRESS_NOT_CONNECTED;
 	*out_fd = take_fd(&fd);
 	return EGRESS_OK;

@@ -20,6 +20,7 @@
 struct way {
 	int from_fd, to_fd;
 	_Atomic uint64_t *count;
+	uint64_t left;  /* that may be sent; what comes behind is passed over */
 	size_t at, len; /* bytes[at..len) wait to be sent */
 	bool held;      /* not to be sent before it is known what they are */
 	bool ended;     /* nothing more comes; told to the other side when all is sent */
@@ -58,6 +59,14 @@ bool relay_charge(struct broker *b, size_t n)
 	return true;
 }
 
+static size_t cut(struct way *w, size_t n)
+{
+	if (n > w->left)
+		n = (size_t)w->left;
+	w->left -= n;
+	return n;
+}
+
 static enum egress_verdict take(struct way *w, struct broker *b)
 {
 	const size_t begin = w->held ? w->len : 0;
@@ -73,7 +82,7 @@ static enum egress_verdict take(struct way *w, struct broker *b)
 	if (!relay_charge(b, (size_t)n))
 		return EGRESS_TOO_MUCH;
 	w->at = 0;
-	w->len = begin + (size_t)n;
+	w->len = begin + cut(w, (size_t)n);
 	return EGRESS_OK;
 }
 
@@ -177,11 +186,13 @@ enum egress_verdict relay(struct connection *c, const struct name *tls, const ch
 	}
 	way[0].from_fd = way[1].to_fd = c->client_fd;
 	way[1].from_fd = way[0].to_fd = c->server_fd;
+	way[0].left = c->may_send;
+	way[1].left = UINT64_MAX;
 	way[0].count = &c->sent_bytes;
 	way[1].count = &c->received_bytes;
 	way[0].held = tls;
 	memcpy(way[0].bytes, ahead, ahead_len);
-	way[0].len = ahead_len;
+	way[0].len = cut(&way[0], ahead_len);
 	v = run(way, c->broker, tls);
 	free(way);
 	return v;

@@ -57,6 +57,77 @@ TEST(another_proxy_is_asked_when_this_host_needs_one)
 	CHECK(verdict_of(&c, "http://other.test/", NULL) == EGRESS_NOT_LISTED);
 }
 
+/* a server that answers with all it was told, when that has ended */
+static unsigned patient_target(void)
+{
+	char text[2048];
+	unsigned port;
+	int fd = listening(&port), client;
+	size_t len;
+	ssize_t n;
+
+	if (fork() != 0) {
+		close(fd);
+		return port;
+	}
+	while ((client = accept(fd, NULL, NULL)) >= 0) {
+		for (len = 0; (n = read(client, text + len, sizeof(text) - len)) > 0;)
+			len += (size_t)n;
+		(void)!write(client, text, len);
+		close(client);
+	}
+	_exit(0);
+}
+
+static char *ask_and_end(unsigned port, const char *text)
+{
+	static char out[2048];
+	size_t at = 0;
+	ssize_t n;
+	int fd = dial(port);
+
+	CHECK(send(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
+	CHECK(shutdown(fd, SHUT_WR) == 0);
+	while (at < sizeof(out) - 1 && (n = read(fd, out + at, sizeof(out) - 1 - at)) > 0)
+		at += (size_t)n;
+	out[at] = '\0';
+	close(fd);
+	return out;
+}
+
+/* what follows it might read as another request, for whichever host */
+TEST(another_proxy_hears_one_request_and_its_body_alone)
+{
+#define SECOND "GET http://other.test/ HTTP/1.1\r\n\r\n"
+	static const char chunks[] = "POST http://far.test/ HTTP/1.1\r\n"
+				     "Transfer-Encoding: chunked\r\n\r\n";
+	struct egress_channel c;
+	struct egress_order o;
+	struct err e = {0};
+	char url[64], *got;
+
+	leave();
+	unsetenv("NO_PROXY");
+	unsetenv("no_proxy");
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u", patient_target());
+	CHECK(upstream_find(url, &world, &e) == 0);
+	o = order("far.test");
+	c = opened(mother(), &o);
+	got = ask_and_end(c.port, "GET http://far.test/ HTTP/1.1\r\n\r\n" SECOND);
+	CHECK(strcmp(got, "GET http://far.test/ HTTP/1.1\r\nHost: far.test\r\n"
+			  "Connection: close\r\n\r\n") == 0);
+	got = ask_and_end(c.port, "POST http://far.test/ HTTP/1.1\r\n"
+				  "Content-Length: 2 \r\n\r\nab" SECOND);
+	CHECK(strncmp(got, "POST ", 5) == 0 && !strstr(got, "other.test"));
+	CHECK(strcmp(got + strlen(got) - 6, "\r\n\r\nab") == 0);
+	/* where chunks end nobody looks: the proxy makes a tunnel, and reads none of it */
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u", target());
+	CHECK(upstream_find(url, &world, &e) == 0);
+	c = opened(mother(), &o);
+	CHECK(strncmp(ask(c.port, chunks, strlen(chunks)),
+		      ">CONNECT far.test:80 HTTP/1.1\r\n", 31) == 0);
+}
+
 TEST(another_proxy_is_asked_for_tunnels_and_may_refuse)
 {
 	static const char tunnel[] = "CONNECT far.test:443 HTTP/1.1\r\nX: secret\r\n\r\n";

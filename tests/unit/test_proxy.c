@@ -72,6 +72,14 @@ TEST(what_is_not_as_it_should_be_is_refused)
 		"GET http://a/ HTTP/1.1\r\nnothing\r\n\r\n",
 		"GET http://a/ HTTP/1.1\r\nx: a\nHost: b\r\n\r\n",
 		"GET http://a/\r HTTP/1.1\r\n\r\n",
+		"GET http://a/ HTTP/1.1\r\nContent-Length: 1\r\n"
+		"Content-Length: 2\r\n\r\n",
+		"GET http://a/ HTTP/1.1\r\nTransfer-Encoding: chunked\r\n"
+		"content-length: 2\r\n\r\n",
+		"GET http://a/ HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+		"GET http://a/ HTTP/1.1\r\nContent-Length: 1, 1\r\n\r\n",
+		"GET http://a/ HTTP/1.1\r\nContent-Length:\r\n\r\n",
+		"GET http://a/ HTTP/1.1\r\nContent-Length: 18446744073709551617\r\n\r\n",
 	};
 	struct proxy_request r;
 
