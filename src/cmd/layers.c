@@ -177,6 +177,8 @@ int cmd_layers(int argc, char **argv)
 	}
 	if (argc > 1 && strcmp(argv[0], "prefetch") == 0)
 		status = layers_prefetch(argv[1], argc - 2, argv + 2, &e);
+	else if (argc > 0 && strcmp(argv[0], "prefetch") == 0)
+		status = err_bad(&e, "no FILE given (try layers --help)");
 	else if (argc > 0)
 		status = run(argc, argv, &e);
 	if (status >= 0)

@@ -176,6 +176,7 @@ def test_the_command_lists_shows_and_removes_layers(start, place):
     assert layers_command("show", key[:8]).stdout == key + "\ngreet<2\n"
     assert "there is no such layer" in layers_command("remove", "0" * 64).stderr
     assert "want 6 digits" in layers_command("remove", "0").stderr
+    assert "no FILE given" in layers_command("prefetch").stderr
     running = Later(s, "import time; print(1); time.sleep(3)", requirements=["greet<2"])
     wait_for(lambda: s.load() == 1, 10, step=0.01)
     assert layers_command("remove", key).stderr.endswith("is in use\n")
