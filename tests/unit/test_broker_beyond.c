@@ -120,7 +120,7 @@ TEST(another_proxy_hears_one_request_and_its_body_alone)
 				  "Content-Length: 2 \r\n\r\nab" SECOND);
 	CHECK(strncmp(got, "POST ", 5) == 0 && !strstr(got, "other.test"));
 	CHECK(strcmp(got + strlen(got) - 6, "\r\n\r\nab") == 0);
-	/* where chunks end nobody looks: the proxy makes a tunnel, and reads none of it */
+	/* where chunks end nobody looks: the proxy makes a tunnel, reads none of it */
 	snprintf(url, sizeof(url), "http://127.0.0.1:%u", target());
 	CHECK(upstream_find(url, &world, &e) == 0);
 	c = opened(mother(), &o);
