@@ -231,8 +231,8 @@ bool fs_name_ok(const char *path, size_t len, size_t most)
 	}
 }
 
-/* A page that the kernel holds for a moment, to move it say, makes sealing wait 150 ms and
- * then fail: nobody of ours can write it, so the next try gets it. */
+/* A page that the kernel holds for a moment, to move it say, makes sealing wait 150 ms
+ * and then fail: nobody of ours can write it, so the next try gets it. */
 int fs_seal(int fd)
 {
 	const int seals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;

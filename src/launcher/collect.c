@@ -24,8 +24,8 @@
 
 #include "base/caps.h"
 #include "base/defer.h"
-#include "base/fs.h"
 #include "base/err.h"
+#include "base/fs.h"
 #include "base/sys.h"
 #include "wire/files.h"
 

@@ -86,8 +86,7 @@ static void tell_done(struct engine_run *r)
 	struct stat st;
 
 	if (r->outcome.files == OUTCOME_FILES &&
-	    (fstat(r->files_fd, &st) < 0 || st.st_size == 0 ||
-	     fs_seal(r->files_fd) < 0))
+	    (fstat(r->files_fd, &st) < 0 || st.st_size == 0 || fs_seal(r->files_fd) < 0))
 		m.outcome.files = OUTCOME_FILES_LOST;
 	m.fds = m.outcome.files == OUTCOME_FILES;
 	m.outcome.warm = 0;
