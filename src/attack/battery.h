@@ -234,6 +234,9 @@ void summarize(const struct battery *b, const struct attack_group *g,
 	       struct summary *out); /* g NULL: all */
 /* nothing failed that was asked for, invariants included */
 bool battery_held(const struct battery *b);
+/* false: every case that was chosen is skipped or pending, so nothing held either */
+bool battery_tried(const struct battery *b);
+#define BATTERY_NOTHING "nothing was tried: every chosen case is skipped or pending"
 int print_json(struct buf *out, const struct battery *b);
 int print_junit(struct buf *out, const struct battery *b);
 int print_line(struct buf *out, const struct battery *b, const struct case_result *r);

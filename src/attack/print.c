@@ -44,14 +44,23 @@ void summarize(const struct battery *b, const struct attack_group *g, struct sum
 	}
 }
 
+bool battery_tried(const struct battery *b)
+{
+	struct summary s;
+
+	summarize(b, NULL, &s);
+	return s.by_status[ATTACK_OK] + s.by_status[ATTACK_FAILED] + s.beyond;
+}
+
 bool battery_held(const struct battery *b)
 {
 	uint64_t p95, most;
 	struct summary s;
 
 	summarize(b, NULL, &s);
-	return s.by_status[ATTACK_FAILED] == 0 && b->report->level >= b->level_wanted &&
-	       invariants_on_time(b, &p95, &most);
+	/* a gate must not open because every case was left out */
+	return battery_tried(b) && s.by_status[ATTACK_FAILED] == 0 &&
+	       b->report->level >= b->level_wanted && invariants_on_time(b, &p95, &most);
 }
 
 int print_line(struct buf *out, const struct battery *b, const struct case_result *r)
@@ -248,24 +257,29 @@ static int xml_case(struct buf *out, const struct battery *b, const struct case_
 	return buf_puts(out, "</testcase>\n");
 }
 
-/* what is no case of its own: the level, and the programs beside the cases */
+/* what is no case of its own: the level, the programs beside the cases, and that there was
+ * a case at all */
 static int xml_rest(struct buf *out, const struct battery *b)
 {
 	uint64_t p95, most;
 	const bool on_time = invariants_on_time(b, &p95, &most);
 	const bool level = b->report->level >= b->level_wanted;
+	const bool tried = battery_tried(b);
 
 	return buf_printf(
 		out,
-		" <testsuite name=\"all\" tests=\"2\" failures=\"%u\" errors=\"0\" "
+		" <testsuite name=\"all\" tests=\"3\" failures=\"%u\" errors=\"0\" "
 		"skipped=\"0\">\n"
 		"  <testcase classname=\"selftest\" name=\"level %s\">%s</testcase>\n"
 		"  <testcase classname=\"selftest\" name=\"ordinary programs beside the "
 		"cases\">%s</testcase>\n"
+		"  <testcase classname=\"selftest\" name=\"something was tried\">%s"
+		"</testcase>\n"
 		" </testsuite>\n",
-		!on_time + !level, report_level_name(b->level_wanted),
+		!on_time + !level + !tried, report_level_name(b->level_wanted),
 		level ? "" : "<failure message=\"the host gives less\"/>",
-		on_time ? "" : "<failure message=\"they took too long\"/>");
+		on_time ? "" : "<failure message=\"they took too long\"/>",
+		tried ? "" : "<failure message=\"" BATTERY_NOTHING "\"/>");
 }
 
 int print_junit(struct buf *out, const struct battery *b)

@@ -45,7 +45,7 @@ static const char usage[] =
 	"Attacks its own sandbox, with the settings of this host: every case is a\n"
 	"program that tries to get out, to see, to take or to last more than it may.\n"
 	"Prints a line a case, and a summary by group. Exit 0: everything holds; 1: it\n"
-	"does not, or the host gives less than level L.\n\n"
+	"does not, nothing was tried, or the host gives less than level L.\n\n"
 	"  --json       one JSON object\n"
 	"  --junit      a JUnit file\n"
 	"  --level L    what must hold: full, namespaces, landlock, process; as a\n"
@@ -317,9 +317,10 @@ static int run_it(struct selftest *s, struct err *e)
 	}
 	if (battery_run(&s->battery, e) < 0)
 		return -1;
-	if (!s->signal)
-		print_all(s);
-	return 0;
+	if (s->signal)
+		return 0;
+	print_all(s);
+	return battery_tried(&s->battery) ? 0 : err_bad(e, BATTERY_NOTHING);
 }
 
 int cmd_selftest(int argc, char **argv)

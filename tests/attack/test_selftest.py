@@ -286,13 +286,26 @@ def test_a_secret_that_comes_back_is_noticed():
     assert other["status"] == "ok", other
 
 
+@pytest.mark.parametrize("how", ["--json", "--junit"])
+def test_a_gate_does_not_open_when_nothing_was_tried(how):
+    """XS05 is pending and PC13 cannot be tried: neither held."""
+    done = selftest(how, "--case", "XS05,PC13")
+    assert done.returncode == 1, done.stdout
+    assert done.stderr == "sandbox-server: nothing was tried: every chosen case is skipped or pending\n"
+    if how == "--json":
+        assert json.loads(done.stdout)["ok"] is False
+    else:
+        (failure,) = ElementTree.fromstring(done.stdout).iter("failure")
+        assert failure.get("message").startswith("nothing was tried")
+
+
 def test_what_the_host_must_give():
     answer = json.loads(selftest("--json", "--case", "NS02").stdout)
     level = answer["level"]
     assert answer["level_wanted"] == level
-    done = selftest("--json", "--case", "NS06", "--level", "landlock")
-    (case,) = json.loads(done.stdout)["cases"]
-    assert not case["required"] and done.returncode == 0
+    done = selftest("--json", "--case", "NS02,NS06", "--level", "landlock")
+    first, second = json.loads(done.stdout)["cases"]
+    assert first["required"] and not second["required"] and done.returncode == 0
     if level != "full":
         done = selftest("--json", "--case", "NS02", "--level", "full")
         assert done.returncode == 1 and not json.loads(done.stdout)["ok"]
