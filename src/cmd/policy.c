@@ -27,7 +27,8 @@ static const char usage[] =
 	"       sandbox-server policy observe [--mode M] SCRIPT\n\n"
 	"  list     the policies in force, how much each allows and refuses\n"
 	"  show     the text of one; without a NAME every call by what happens to it\n"
-	"  check    read and compile files; the first mistake with its line, and exit 1\n"
+	"  check    read and compile files, each in the place of the policy whose name it\n"
+	"           has (base.json); the first mistake with its line, and exit 1\n"
 	"  explain  what happens to a call, and which file and line says so\n"
 	"  observe  run a program, and print what it called beyond the policy, as a\n"
 	"           policy (observe --help)\n\n"
@@ -241,9 +242,38 @@ static int policy_show(int argc, char **argv, struct err *e)
 	return err_bad(e, "no policy '%s' (try policy list)", argv[0]);
 }
 
+/* "/some/base.json": base; the rest of the path when it ends otherwise */
+static char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *file = slash ? slash + 1 : path;
+	const char *dot = strrchr(file, '.');
+
+	return dot && strcmp(dot, ".json") == 0 ? mem_copy_n(file, (size_t)(dot - file))
+						: mem_copy(file);
+}
+
+/* by itself, for each architecture that it is for */
+static int check_alone(const struct policy *p, const char *path, struct err *e)
+{
+	auto_free struct setup_filter *f = mem_zero(sizeof(*f));
+
+	if (!(p->archs & FILTER_ARCH))
+		return err_bad(e, "%s: not for this machine's architecture", path);
+	for (unsigned arch = POLICY_X86_64; arch <= POLICY_AARCH64; arch <<= 1) {
+		if (!(p->archs & arch))
+			continue;
+		if (filter_compile_for(p, (enum policy_arch)arch, f, e) < 0)
+			return -1;
+		printf("%s: %zu rules, %u instructions on %s\n", path, p->rules, f->len,
+		       arch == POLICY_X86_64 ? "x86-64" : "aarch64");
+	}
+	return 0;
+}
+
 static int check_file(const char *path, struct err *e)
 {
-	struct setup_filter *f = mem_zero(sizeof(*f));
+	auto_free char *name = name_of(path);
 	auto_free char *text = NULL;
 	struct policy *p = NULL;
 	size_t len;
@@ -252,21 +282,12 @@ static int check_file(const char *path, struct err *e)
 	text = policy_read(path, &len, e);
 	if (text)
 		p = policy_parse(path, text, len, e);
-	if (p && !(p->archs & FILTER_ARCH))
-		err_bad(e, "%s: not for this machine's architecture", path);
-	else if (p)
-		rc = 0;
-	for (unsigned arch = POLICY_X86_64; rc == 0 && arch <= POLICY_AARCH64;
-	     arch <<= 1) {
-		if (!(p->archs & arch))
-			continue;
-		rc = filter_compile_for(p, (enum policy_arch)arch, f, e);
-		if (rc == 0)
-			printf("%s: %zu rules, %u instructions on %s\n", path, p->rules,
-			       f->len, arch == POLICY_X86_64 ? "x86-64" : "aarch64");
-	}
+	/* as a start does it, first: what it would refuse is not praised by a line */
+	if (p)
+		rc = filters_check(name, p, e);
+	if (rc >= 0)
+		rc = check_alone(p, path, e);
 	policy_free(p);
-	free(f);
 	return rc;
 }
 

@@ -39,6 +39,9 @@ int filter_compile_for(const struct policy *p, enum policy_arch arch,
  * setup->reporting[0].wide is set before.
  */
 int filters_compile(struct setup *setup, struct err *e);
+/* would a server start with p in the place of the policy of this name, beside the others
+ * as they are? In how many sets of filters it is: 0: programs have no such policy; -1 */
+int filters_check(const char *name, const struct policy *p, struct err *e);
 /* POLICY_SERVER, _BROKER or _IMAGE: what a process of ours may call; always the policy
  * inside the binary, which it fits */
 int filter_compile_own(const char *name, struct setup_filter *out_f, struct err *e);

@@ -10,8 +10,11 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
+#include <string.h>
 
+#include "base/defer.h"
 #include "base/err.h"
+#include "base/mem.h"
 #include "config/bpf.h"
 #include "config/filter.h"
 #include "wire/setup.h"
@@ -159,22 +162,58 @@ static int check_needed(const struct policy *p, struct err *e)
 	return 0;
 }
 
-static int compile_set(struct setup_reporting *r, const char *const *set, struct err *e)
+/* a file that is to take the place of the policy of this name */
+struct candidate {
+	const char *name;
+	const struct policy *policy;
+};
+
+/* in: NULL: the policies as they are */
+static int compile_set(struct setup_reporting *r, const char *const *set,
+		       const struct candidate *in, struct err *e)
 {
-	struct policy *policy[POLICIES] = {NULL};
+	const struct policy *policy[POLICIES] = {NULL};
+	struct policy *loaded[POLICIES] = {NULL};
 	size_t count = 0;
 	int rc = 0;
 
 	while (rc == 0 && count < POLICIES && set[count]) {
-		policy[count] = policy_load(set[count], e);
+		if (in && strcmp(in->name, set[count]) == 0)
+			policy[count] = in->policy;
+		else
+			policy[count] = loaded[count] = policy_load(set[count], e);
 		rc = policy[count] ? check_needed(policy[count], e) : -1;
 		count++;
 	}
 	if (rc == 0)
-		rc = compile_program(r, (const struct policy *const *)policy, count, e);
+		rc = compile_program(r, policy, count, e);
 	for (size_t i = 0; i < POLICIES; i++)
-		policy_free(policy[i]);
+		policy_free(loaded[i]);
 	return rc;
+}
+
+static bool has_name(const char *const *set, const char *name)
+{
+	for (size_t i = 0; i < POLICIES && set[i]; i++)
+		if (strcmp(set[i], name) == 0)
+			return true;
+	return false;
+}
+
+int filters_check(const char *name, const struct policy *p, struct err *e)
+{
+	const struct candidate in = {name, p};
+	auto_free struct setup_reporting *r = mem_zero(sizeof(*r));
+	int sets = 0;
+
+	for (int i = 0; i < REPORTING_COUNT; i++) {
+		if (!has_name(names[i], name))
+			continue;
+		if (compile_set(r, names[i], &in, e) < 0)
+			return -1;
+		sets++;
+	}
+	return sets;
 }
 
 static int compile_programs(struct setup *setup, struct err *e)
@@ -183,7 +222,7 @@ static int compile_programs(struct setup *setup, struct err *e)
 		if (!is_wanted(setup, i))
 			continue;
 		setup->reporting[i].wide = setup->reporting[0].wide;
-		if (compile_set(&setup->reporting[i], names[i], e) < 0)
+		if (compile_set(&setup->reporting[i], names[i], NULL, e) < 0)
 			return -1;
 	}
 	return 0;

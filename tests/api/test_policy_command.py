@@ -160,6 +160,40 @@ def test_check_names_file_line_and_mistake(policies, name):
     assert done.stderr == f"sandbox-server: {file}:{line}: {message}\n"
 
 
+def without_execve(policies):
+    """Nothing is misspelt, but no program can be started."""
+    base = json.loads(text("base"))
+    for rule in base["syscalls"]:
+        rule["names"] = [n for n in rule["names"] if n != "execve"]
+    (policies / "base.json").write_text(json.dumps(base))
+    return policies / "base.json", "base.json: 'execve' must be allowed: no program can be started without"
+
+
+def too_many_rules(policies):
+    """More than the launcher has room for, beside those of the other files."""
+    arguments = json.loads(text("arguments"))
+    rule = {"names": ["ioctl"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}
+    for n in range(500):
+        one = [{"index": 1, "value": 1000 + n, "op": "SCMP_CMP_EQ"}]
+        arguments["syscalls"].append({**rule, "args": one})
+    (policies / "arguments.json").write_text(json.dumps(arguments))
+    return policies / "arguments.json", "more than 512 rules that refuse"
+
+
+@pytest.mark.parametrize("spoil", [without_execve, too_many_rules])
+def test_check_refuses_what_a_start_refuses(policies, spoil):
+    file, message = spoil(policies)
+    started = command("serve", "--port", "0", SANDBOX_POLICY_DIR=str(policies))
+    assert started.returncode == 1 and message in started.stderr
+    for how in ((), ("--policy-dir", str(policies))):
+        checked = policy("check", *how, str(file))
+        assert (checked.returncode, checked.stdout) == (1, "")
+        assert message in checked.stderr
+    # what has not the name of a policy is nobody's yet
+    os.rename(file, policies / "found.json")
+    assert policy("check", str(policies / "found.json")).returncode == 0
+
+
 @pytest.mark.parametrize(
     "args, message",
     [
