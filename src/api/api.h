@@ -68,8 +68,10 @@ int reply_python(struct buf *out, const struct result *r);
 void reply_store(struct artifacts *a, const struct settings *s, const struct result *r,
 		 const char *request_id);
 
-/* hints.c: why a call is refused, or what to do instead; NULL: nothing to say */
-const char *violation_hint(const char *name, const uint64_t args[6]);
+/* hints.c: why a call of this run was refused, or what to do instead; NULL: nothing to
+ * say */
+const char *violation_hint(const struct result *r, const char *name,
+			   const uint64_t args[6]);
 
 /* --- session_path.c */
 #define SESSION_PATH_MAX 4096

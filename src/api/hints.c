@@ -2,22 +2,21 @@
 /*
  * hints.c - why a call is refused, or what to do instead
  *
- * For people who know their program and not its system calls. About the policies of this
- * version; with others a hint may be beside the point, but never wrong about the call.
+ * For people who know their program and not its system calls. A hint is given for a call
+ * that was refused, so it must be true wherever a policy of this version refuses it: at
+ * every level, with every network; what is true somewhere only says where. With policies
+ * of the operator's a hint may be beside the point.
  */
 #include "api/api.h"
 
-#include <stdlib.h>
+#include <linux/netlink.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#define ANY (-1)
-
-#define NO_NETWORK "sockets are denied: network is off"
 #define NAMESPACES "a program cannot make or enter namespaces"
 #define MOUNTS "a program cannot mount anything; /work and /tmp can be written"
 #define OTHERS "a program cannot trace other processes or look into them"
-#define IDS "a program keeps its user and its groups, and has no capabilities"
+#define IDS "a program keeps its user and its groups"
 #define HOST "that is for whoever administers the host"
 #define CLOCK "the clock is the host's"
 #define KEYS "there are no kernel keyrings here"
@@ -25,18 +24,23 @@
 #define SCHEDULING "a program cannot choose how it is scheduled; nice works"
 #define DEVICES "device nodes cannot be made"
 #define OUT_OF_BAND "out-of-band data (MSG_OOB) is denied"
-#define WATCH "who reads and opens files cannot be watched; changes can"
+#define WATCH "who reads and opens files cannot be watched"
+#define FILES "a program that shares the server's user cannot change a file's mode or owner"
+#define FIRST "process 1, which ends the run, cannot be slowed down"
+#define ITSELF "a program can change itself only (pid 0): it sees processes of others"
 
-/* the first row that fits */
+enum where {
+	ANY,
+	APART,  /* with namespaces, */
+	SHARED, /* without: the levels landlock and process */
+};
+
+/* the first row that fits; of a container nobody knows which of the two it is inside */
 static const struct {
 	const char *name;
-	int first; /* the first argument, as an int; ANY */
+	enum where where;
 	const char *text;
 } rows[] = {
-	{"socket", AF_INET, NO_NETWORK},
-	{"socket", AF_INET6, NO_NETWORK},
-	{"socket", AF_NETLINK, "of AF_NETLINK only NETLINK_ROUTE can be used"},
-	{"socket", ANY, "only AF_UNIX sockets can be made: network is off"},
 	{"socketpair", ANY, "only pairs of AF_UNIX sockets can be made"},
 	{"clone", ANY, NAMESPACES},
 	{"unshare", ANY, NAMESPACES},
@@ -61,6 +65,11 @@ static const struct {
 	{"pidfd_getfd", ANY, OTHERS},
 	{"kcmp", ANY, OTHERS},
 	{"prlimit64", ANY, "a program can change its own limits only (pid 0)"},
+	{"sched_setaffinity", APART, FIRST},
+	{"sched_setaffinity", SHARED, ITSELF},
+	{"setpriority", APART, FIRST},
+	{"setpriority", SHARED, ITSELF},
+	{"kill", ANY, "not all processes at once (-1): some are others'; a group works"},
 	{"setuid", ANY, IDS},
 	{"setgid", ANY, IDS},
 	{"setreuid", ANY, IDS},
@@ -70,7 +79,7 @@ static const struct {
 	{"setfsuid", ANY, IDS},
 	{"setfsgid", ANY, IDS},
 	{"setgroups", ANY, IDS},
-	{"capset", ANY, IDS},
+	{"capset", ANY, "a program cannot change its capabilities"},
 	{"seccomp", ANY, "a program cannot load filters of its own; Landlock works"},
 	{"keyctl", ANY, KEYS},
 	{"add_key", ANY, KEYS},
@@ -102,9 +111,18 @@ static const struct {
 	{"sched_setparam", ANY, SCHEDULING},
 	{"sched_setattr", ANY, SCHEDULING},
 	{"ioprio_set", ANY, SCHEDULING},
-	{"inotify_add_watch", ANY, WATCH},
+	{"inotify_add_watch", APART, WATCH "; changes can"},
+	{"inotify_add_watch", SHARED, "files cannot be watched at this level"},
 	{"fanotify_init", ANY, WATCH},
 	{"fanotify_mark", ANY, WATCH},
+	{"chmod", ANY, FILES},
+	{"fchmod", ANY, FILES},
+	{"fchmodat", ANY, FILES},
+	{"fchmodat2", ANY, FILES},
+	{"chown", ANY, FILES},
+	{"fchown", ANY, FILES},
+	{"lchown", ANY, FILES},
+	{"fchownat", ANY, FILES},
 	{"mknod", ANY, DEVICES},
 	{"mknodat", ANY, DEVICES},
 	{"sendto", ANY, OUT_OF_BAND},
@@ -115,12 +133,59 @@ static const struct {
 	{"recvmmsg", ANY, OUT_OF_BAND},
 };
 
-const char *violation_hint(const char *name, const uint64_t args[6])
+static const char *inet_hint(const struct result *r)
 {
+	if (r->in_session)
+		return "a session has TCP only: on its own loopback, and to the proxy "
+		       "that https_proxy names where it has network";
+	switch (r->reach) {
+	case NETWORK_BROKER:
+		return "only TCP, to the proxy that https_proxy names";
+	case NETWORK_POD:
+		return "only TCP and UDP";
+	default:
+		return "sockets are denied: network is off";
+	}
+}
+
+static const char *socket_hint(const struct result *r, const uint64_t args[6])
+{
+	switch ((uint32_t)args[0]) { /* as the kernel reads it */
+	case AF_INET:
+	case AF_INET6:
+		return inet_hint(r);
+	case AF_UNIX:
+		return "AF_UNIX sockets are denied: their names are not the run's own; "
+		       "socketpair works, and lookups of users go on without";
+	case AF_NETLINK:
+		return (uint32_t)args[2] == NETLINK_ROUTE
+			       ? "AF_NETLINK is denied: the interfaces are not the "
+				 "run's own"
+			       : "of AF_NETLINK NETLINK_ROUTE at most can be used";
+	default:
+		return "sockets of this family are denied";
+	}
+}
+
+static bool fits(enum where where, uint32_t level)
+{
+	switch (where) {
+	case APART:
+		return level == LEVEL_NAMESPACES || level == LEVEL_FULL;
+	case SHARED:
+		return level == LEVEL_LANDLOCK || level == LEVEL_PROCESS;
+	default:
+		return true;
+	}
+}
+
+const char *violation_hint(const struct result *r, const char *name,
+			   const uint64_t args[6])
+{
+	if (strcmp(name, "socket") == 0)
+		return socket_hint(r, args);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (strcmp(rows[i].name, name) == 0 &&
-		    (rows[i].first == ANY ||
-		     (uint32_t)args[0] == (uint32_t)rows[i].first))
+		if (strcmp(rows[i].name, name) == 0 && fits(rows[i].where, r->level))
 			return rows[i].text;
 	return NULL;
 }

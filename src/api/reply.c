@@ -114,9 +114,7 @@ static int add_violation(struct buf *b, const struct result *r, const struct vio
 	const char *hint;
 
 	filter_name(v->nr, name);
-	hint = violation_hint(name, v->args);
-	if (r->has_network && strcmp(name, "socket") == 0)
-		hint = "only TCP, to the proxy that https_proxy names";
+	hint = violation_hint(r, name, v->args);
 	if (buf_printf(b, "{\"syscall\":\"%s\",\"count\":%" PRIu64, name, v->count) < 0)
 		return -1;
 	if (error ? buf_printf(b, ",\"errno\":\"%s\",\"args\":[", error) < 0

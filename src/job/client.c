@@ -101,6 +101,8 @@ int client_run(struct job *job, struct err *e)
 		close(take_fd(&job->input_fd));
 	network_sent(job);
 	job->result.level = job->jobs->report.level; /* what it is born with */
+	job->result.reach = job->plan.network;
+	job->result.in_session = job->plan.session != SESSION_NOT;
 	job_move(job, JOB_STARTING);
 	return 0;
 }

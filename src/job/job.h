@@ -124,7 +124,9 @@ struct result {
 	const char *image; /* that it was run in a container of; NULL: none */
 	char *blocked;     /* modules that it may not import, "os,socket"; NULL: none */
 	uint32_t level;    /* enum isolation_level */
-	bool has_network;
+	uint32_t reach;    /* enum plan_network: what it was given */
+	bool in_session;
+	bool has_network; /* a broker of its own, which counts */
 	struct egress_count network; /* what it did with it */
 	/* of a run that wants packages */
 	uint64_t install_ms;        /* that it waited for them */

@@ -80,7 +80,7 @@ static void look_rights(const struct launcher *l, const struct probe_facts *f,
 	nnp->active = s->no_new_privs == 1;
 	EVIDENCE(nnp, "no_new_privs is %d", s->no_new_privs);
 	sec->active = s->seccomp_mode == 2 && s->unshare_err == EPERM &&
-		      s->inet_err == EAFNOSUPPORT && s->unix_err == ENOSYS &&
+		      s->inet_err == EAFNOSUPPORT && s->unix_err != 0 &&
 		      s->prlimit_err == EPERM && s->affinity_err == EPERM;
 	EVIDENCE(sec,
 		 "mode %d; unshare: %s; socket(AF_INET): %s, (AF_UNIX): %s; of the "

@@ -197,9 +197,7 @@ def test_there_is_no_network_and_no_socket_with_a_name(server):
         ifconf = {hex(c): tried(fcntl.ioctl, pair[0], c, bytes(64)) for c in (0x8912, 0x8913, 0x8927)}
         show(families=out, ifconf=ifconf)
         """)
-    families = seen["families"]
-    assert {v for k, v in families.items() if k != "family 1"} == {"EAFNOSUPPORT"}
-    assert families["family 1"] == "ENOSYS"
+    assert set(seen["families"].values()) == {"EAFNOSUPPORT"}
     assert set(seen["ifconf"].values()) == {"EPERM"}
 
 

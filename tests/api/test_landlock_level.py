@@ -323,6 +323,32 @@ MISSING = {
 }
 
 
+REFUSED = """
+import ctypes, socket
+libc = ctypes.CDLL(None)
+for family, protocol in ((1, 0), (2, 0), (16, 0), (16, 4), (38, 0)):
+    assert libc.socket(family, 1, protocol) == -1
+assert libc.inotify_add_watch(libc.inotify_init(), b".", 2) == -1
+one, other = socket.socketpair()
+print(one.send(b"x"))
+"""
+
+
+def test_refused_sockets_are_told_with_reasons_that_hold_here(server):
+    r = server.execute(REFUSED, language="python")
+    assert r["stdout"] == "1\n", r
+    told = [(v["syscall"], v["args"][0], v["errno"], v["hint"]) for v in r["meta"]["violations"]]
+    sockets = [t[1:] for t in told if t[0] == "socket"]
+    families = ("0x1", "0x2", "0x10", "0x10", "0x26")
+    assert [t[:2] for t in sockets] == [(f, "EAFNOSUPPORT") for f in families]
+    unix, inet, netlink, _, other = (t[2] for t in sockets)
+    assert "names are not the run's own" in unix and "socketpair works" in unix
+    assert inet == "sockets are denied: network is off"
+    assert netlink == "AF_NETLINK is denied: the interfaces are not the run's own"
+    assert other == "sockets of this family are denied"
+    assert told[-1][0::3] == ("inotify_add_watch", "files cannot be watched at this level")
+
+
 def test_isolation_and_check_tell_every_layer_with_evidence(server):
     told = server.get("/isolation").json
     assert told["level"] == "landlock"

@@ -151,6 +151,8 @@ def test_without_it_nothing_is_reached(served, nothing):
     look = "exec 3<>/dev/tcp/127.0.0.1/3128 || echo closed"
     assert one.out(look) == "closed\n"
     assert one.exec(curl("-x http://127.0.0.1:3128 http://ok.test/"))["stdout"] == " 000"
+    (told,) = one.exec("exec 3<>/dev/udp/127.0.0.1/9")["meta"]["violations"]
+    assert told["hint"].startswith("a session has TCP only: on its own loopback"), told
     about = call(served, "GET", one.path)
     assert about["allow_network"] is False and about["network"] is None
     wait_for(lambda: not brokers(served), 30)  # of sessions that were closed before

@@ -150,14 +150,61 @@ TEST(violations_have_names_errnos_arguments_and_hints)
 	finish();
 }
 
+/* what is said of a refused socket, for a run of this level that could reach that */
+static const char *socket_hint(uint32_t level, uint32_t reach, uint64_t family)
+{
+	const struct result of = {.level = level, .reach = reach};
+	const uint64_t args[6] = {family, 3, 4};
+
+	return violation_hint(&of, "socket", args);
+}
+
 TEST(hints_depend_on_what_was_asked_for)
 {
-	const uint64_t inet[6] = {AF_INET6}, alg[6] = {AF_ALG};
+	const struct result of = {.level = LEVEL_FULL};
+	const uint64_t none[6] = {0};
 
-	CHECK(strcmp(violation_hint("socket", inet),
+	CHECK(strcmp(socket_hint(LEVEL_FULL, NETWORK_NONE, AF_INET6),
 		     "sockets are denied: network is off") == 0);
-	CHECK(strstr(violation_hint("socket", alg), "AF_UNIX"));
-	CHECK(violation_hint("ptrace", alg) && !violation_hint("nonsense", alg));
+	CHECK(strcmp(socket_hint(LEVEL_FULL, NETWORK_NONE, 1ull << 32 | AF_ALG),
+		     "sockets of this family are denied") == 0);
+	CHECK(violation_hint(&of, "ptrace", none) &&
+	      !violation_hint(&of, "nonsense", none));
+}
+
+TEST(hints_are_true_for_level_and_network)
+{
+	for (uint32_t level = LEVEL_PROCESS; level < LEVEL_COUNT; level++) {
+		CHECK(strstr(socket_hint(level, NETWORK_BROKER, AF_INET), "proxy"));
+		CHECK(strcmp(socket_hint(level, NETWORK_POD, AF_INET6),
+			     "only TCP and UDP") == 0);
+		for (uint32_t reach = 0; reach < NETWORK_COUNT; reach++) {
+			CHECK(strstr(socket_hint(level, reach, AF_UNIX), "socketpair"));
+			/* that only those can be made is not so wherever these are refused */
+			CHECK(!strstr(socket_hint(level, reach, AF_ALG), "AF_UNIX"));
+			CHECK(!strstr(socket_hint(level, reach, AF_ALG), "off"));
+			CHECK(!strstr(socket_hint(level, reach, AF_NETLINK), "only"));
+		}
+	}
+}
+
+TEST(hints_of_what_shared_processes_lack_are_given_there_only)
+{
+	static const char *const names[] = {"inotify_add_watch", "setpriority",
+					    "sched_setaffinity"};
+	const uint64_t args[6] = {0};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct result of = {.level = LEVEL_LANDLOCK};
+		const char *shared = violation_hint(&of, names[i], args);
+
+		CHECK(shared);
+		of.level = LEVEL_FULL;
+		CHECK(violation_hint(&of, names[i], args) &&
+		      violation_hint(&of, names[i], args) != shared);
+		of.level = LEVEL_CONTAINER; /* which is neither */
+		CHECK(!violation_hint(&of, names[i], args));
+	}
 }
 
 TEST(any_bytes_become_valid_json)

@@ -65,7 +65,7 @@ static void start_shared(int level)
 	good.seen.outside_err = good.seen.proc_err = EACCES;
 	good.seen.launcher_err = good.seen.supervisor_err = EPERM;
 	good.seen.prlimit_err = good.seen.affinity_err = EPERM;
-	good.seen.unix_err = ENOSYS;
+	good.seen.unix_err = EAFNOSUPPORT;
 	snprintf(good.apart.summary, sizeof(good.apart.summary), "no namespaces");
 }
 
