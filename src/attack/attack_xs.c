@@ -318,6 +318,47 @@ static unsigned send_all(void)
 	return n;
 }
 
+/* Signals that are sent and that nobody takes, until there are too many for this user. */
+static unsigned queue_all(void)
+{
+	const union sigval none = {0};
+	sigset_t all;
+	unsigned n = 0;
+
+	sigfillset(&all);
+	if (sigprocmask(SIG_BLOCK, &all, NULL) < 0)
+		return 0;
+	while (n < 100000 && sigqueue(getpid(), SIGRTMIN, none) == 0)
+		n++;
+	return n;
+}
+
+/* the same for each of the group, by signals that the kernel queues beyond every limit;
+ * they were born with all of them blocked */
+static void signal_all(void)
+{
+	int signo;
+
+	for (signo = 1; signo <= SIGSYS; signo++)
+		if (signo != SIGKILL && signo != SIGSTOP)
+			(void)kill(0, signo);
+}
+
+/* sampled: nothing keeps the counts of two runs apart, which the manual says */
+static void attack_signals(struct tries *t, bool sampled)
+{
+	const unsigned mine = queue_all();
+	struct rlimit most = {0, 0};
+
+	(void)getrlimit(RLIMIT_SIGPENDING, &most);
+	expect(t, mine <= most.rlim_cur, "%u queued signals of %llu", mine,
+	       (unsigned long long)most.rlim_cur);
+	expect(t, sampled || mine + 16 >= most.rlim_cur,
+	       "only %u queued signals of %llu", mine, (unsigned long long)most.rlim_cur);
+	observe(t, "%u queued signals%s", mine,
+		sampled ? ", which all runs of this uid have in common" : "");
+}
+
 static void xs09(struct tries *t)
 {
 	/* where too many end a run: as many as it may have, beside the other's */
@@ -327,7 +368,9 @@ static void xs09(struct tries *t)
 
 	if (is_victim(t)) {
 		(void)send_all(); /* the attacker starts all the same */
+		(void)queue_all();
 		n = fork_all(most);
+		signal_all();
 		say("here %u\n", n);
 		wait_forever();
 	}
@@ -337,6 +380,7 @@ static void xs09(struct tries *t)
 	expect_call(t, "keyctl", syscall(SYS_keyctl, 0, -3, 1), "EPERM|ENOSYS");
 	expect_call(t, "keyctl read", syscall(SYS_keyctl, 11, -4, NULL, 0),
 		    "EPERM|ENOSYS");
+	attack_signals(t, sampled);
 	n = fork_all(most);
 	/* without a namespace of its own the user's other processes count as well */
 	expect(t, n + (tries_shared(t) ? t->limits.pids / 2 : 4) >= t->limits.pids,
@@ -370,9 +414,10 @@ const struct attack attacks_xs[] = {
 	{"XS06", "one run takes all it can get", "others do not notice", LEVEL_PROCESS,
 	 xs06, xs06_outside, NULL, NULL},
 	{"XS09",
-	 "keyrings; the user's processes and passed descriptors, used up by another run",
+	 "keyrings; the user's processes, passed descriptors and queued signals, used up "
+	 "by another run",
 	 "EPERM; every run has its own count", LEVEL_LANDLOCK, xs09, xs09_outside, NULL,
-	 NULL},
+	 "EPERM; every run has its own count, but of signals where runs have one uid"},
 	{"XS10",
 	 "what the run before left: files, variables, descriptors, addresses, seeds",
 	 "nothing, whether the sandbox was waiting or not", LEVEL_LANDLOCK, xs10,

@@ -99,6 +99,9 @@ def test_the_whole_battery_holds(attacks, grounds, environment):
     # whose the sockets are that runs of one uid share, nobody can tell
     uncounted = "nobody counts what they hold" in held["RS03"]
     assert uncounted == (environment.name == "restricted"), held["RS03"]
+    # nor keep their signals apart
+    in_common = "signals, which all runs of this uid have in common" in held["XS09"]
+    assert in_common == (environment.name == "restricted"), held["XS09"]
 
 
 def test_more_than_there_is_cannot_be_asked_for(grounds, place):
