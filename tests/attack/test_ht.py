@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Attacks by HTTP, sent as a client would send them; loopback only, bounded in number and time.
 
-After each the server lives, nothing is left, it has not grown, and a run works (conftest.py).
+During and after each the invariants of invariants.py hold, and then a run works (conftest.py).
 HT14, the public rules for JSON readers, is a table in tests/unit; HT24 is `make fuzz`; HT17 is in
 test_sessions.py.
 """
@@ -11,11 +11,13 @@ import random
 import re
 import resource
 import shutil
+import socket
 import subprocess
 import threading
 import time
 
 import pytest
+from invariants import CANARY, Watched, faults_since
 from probes import SLOW, Asking, command
 from raw import get, post, wait_for
 
@@ -25,15 +27,45 @@ CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 SMUGGLED = b"GET /smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
+def routed_nowhere(target):
+    """How many requests came to the router with a path that it does not know."""
+    found = re.search(
+        rb'^sandbox_requests_refused_total\{code="not_found"\} (\d+)', target.get("/metrics").body, re.M
+    )
+    return int(found[1]) if found else 0
+
+
 def one_refusal(target, data, statuses=(400, 408, 411, 413, 414, 431, 501, 505)):
     """Exactly one 4xx (or a refusal of the method or version), then the end."""
+    before = routed_nowhere(target)
     with target.raw(data) as c:
         c.sock.settimeout(20)
         replies = c.replies()
-    assert len(replies) <= 1, replies
-    for r in replies:
-        assert r.status in statuses, r
-    assert "/smuggled" not in target.log()
+    assert [r.status in statuses for r in replies] == [True], replies
+    assert routed_nowhere(target) == before, "/smuggled was read as a request"
+
+
+def test_what_the_invariants_look_for_is_found(target):
+    """G5 and G6, and that a smuggled request would be counted."""
+    for data in (CANARY.encode(), b"x" * 300 + CANARY.encode()):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            c = Watched(listener.getsockname()[1])
+            there = listener.accept()[0]
+            there.sendall(data[:-5])
+            assert c.sock.recv(1, socket.MSG_PEEK) and c._more()
+            there.sendall(data[-5:])
+            with pytest.raises(AssertionError, match="a secret"):
+                c._more()
+            there.close()
+            c.close()
+    new = "[    2.0] traps: x[1] general protection fault\n[    3.0] BUG: unable to\n"
+    assert faults_since("[    1.0] BUG: old\n", "[    1.0] BUG: old\n" + new) == ["[    3.0] BUG: unable to"]
+    before = routed_nowhere(target)
+    with target.raw(SMUGGLED) as c:
+        assert c.reply().status == 404
+    assert routed_nowhere(target) == before + 1
 
 
 def asked_meanwhile(target, what, most=2.0):
@@ -249,7 +281,8 @@ def test_ht21_limits(target):
     assert r.status == 200 and r.json["meta"]["resource_limits"]["timeout_sec"] <= 300
 
 
-def test_ht23_hundreds_at_once_some_of_which_leave(target):
+def test_ht23_hundreds_at_once_some_of_which_leave(target, invariants):
+    invariants.beside.end()  # who comes when everything is taken is refused too
     chance = random.Random(23)
     code = {"code": "print(1)"}
     statuses = []
