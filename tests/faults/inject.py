@@ -27,7 +27,8 @@ SLOW = 6 if os.environ.get("TESTS_SLOW") else 1
 ERRORS = ("EPERM", "ENOMEM", "EIO")
 NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
 
-# A program that looks at every layer, and says all of it in one line or nothing.
+# A program that looks at every layer, and says all of it in one line or nothing. Everybody may read the
+# file of that name, which is none of its own.
 PROBE = r"""
 exec 2>/dev/null
 out=
@@ -38,17 +39,38 @@ for n in user mnt pid net ipc uts cgroup; do out="$out $n:$(readlink "/proc/self
 for f in /x /usr/x /proc/self/comm; do
 	if (: >"$f" && echo x >"$f"); then out="$out $f:written"; else out="$out $f:refused"; fi
 done
+if (: <OUTSIDE); then out="$out outside:read"; else out="$out outside:refused"; fi
+if kill -0 "$PPID"; then out="$out parent:reached"; else out="$out parent:refused"; fi
+case $({ exec 3<>/dev/tcp/127.0.0.1/1; } 2>&1) in *family*) out="$out socket:refused" ;; *) out="$out socket:made" ;; esac
+case $(setpriv --dump) in *"no_new_privs: 1"*) out="$out privileges:kept" ;; esac
+limits=$(ulimit -H -c -e -f -i -l -q -r -s -t -u)
+IFS='
+'
+for line in $limits; do
+	kind=${line%%)*} value=${line##* }
+	case ${kind##*-} in [ftu]) [ "$value" = unlimited ] || value=set ;; esac
+	out="$out limit-${kind##*-}:$value"
+done
 echo kept >output/file
-echo "layers$out end"
+echo "layers$out host:$HOSTNAME end"
 """
+# of every level; limits in the units of ulimit: a core of 1 byte, 256 signals, 64 KiB locked
+COMMON = {
+    **{"/x": "refused", "/usr/x": "refused", "outside": "refused", "socket": "refused", "privileges": "kept"},
+    "parent": "refused",  # by Landlock
+    **{f"limit-{k}": v for k, v in dict(c="0", e="0", i="256", l="64", q="0", r="0", s="8192", t="set", u="set").items()},
+}
+WITH_NAMESPACES = {**COMMON, "host": "sandbox", "/proc/self/comm": "refused"}  # the last is Landlock's
 LAYERS = {
+    **WITH_NAMESPACES,
     **{f"Cap{s}": "0000000000000000" for s in ("Inh", "Prm", "Eff", "Bnd", "Amb")},
     **{"NoNewPrivs": "1", "Seccomp": "2"},
-    **{"/x": "refused", "/usr/x": "refused", "/proc/self/comm": "refused"},  # the last is Landlock's
 }
+WITHOUT_NAMESPACES = {**COMMON, "limit-f": "set"}
 
 
-LAYERS_WITHOUT_PROC = {name: value for name, value in LAYERS.items() if name.startswith("/")}
+def probe(outside):
+    return PROBE.replace("OUTSIDE", outside)
 
 
 def syscall_names():
@@ -88,21 +110,24 @@ def layers_of(text):
 def check_layers(text, where, without=()):
     """Whoever ran, ran with everything. True: it ran.
 
-    What a host that refuses may lack, and then says so: "proc" a /proc of its own, "landlock".
+    What a host that refuses may lack, and then says so: "proc" a /proc of its own, "landlock", a
+    "hostname"; and "namespaces", all of them and the /proc.
     """
     layers = layers_of(text)
     if layers is None:
         assert "layers" not in text, f"{where}: half a line: {text[-300:]}"
         return False
-    wanted = dict(LAYERS)
-    if "landlock" in without:
-        del wanted["/proc/self/comm"]
-    if "proc" in without and "CapEff" not in layers:
-        assert layers == {**dict.fromkeys(NAMESPACES, ""), **LAYERS_WITHOUT_PROC}, f"{where}: {text}"
-        return True
+    blind = "CapEff" not in layers and without
+    wanted = WITHOUT_NAMESPACES if "namespaces" in without else WITH_NAMESPACES if blind else LAYERS
+    lacking = {"landlock": ("/proc/self/comm", "parent"), "hostname": ("host",)}
     for name, value in wanted.items():
-        assert layers.get(name) == value, f"{where}: {name} is {layers.get(name)}: {text[-300:]}"
-    for name in NAMESPACES:
+        if any(name in lacking.get(one, ()) for one in without):
+            continue
+        assert layers.get(name) == value, f"{where}: {name} is {layers.get(name)}: {text[-800:]}"
+    for name in NAMESPACES if "namespaces" not in without else ():
+        if blind:
+            assert layers[name] == "", f"{where}: {layers}"
+            continue
         host = os.readlink(f"/proc/self/ns/{name}")
         assert layers[name].startswith(f"{name}:["), f"{where}: {layers}"
         assert layers[name] != host, f"{where}: the host's own {name} namespace"
@@ -155,7 +180,8 @@ def chosen(points):
 class Injected:
     """A command under the injector, which takes orders and says what happened."""
 
-    def __init__(self, command, orders=(), uid=0, env=None):
+    def __init__(self, command, orders=(), uid=0, before=(), more=True):
+        """more: orders will follow"""
         if platform.machine() != "x86_64":
             pytest.skip("faults are injected on x86-64 only")
         if os.geteuid() != 0:
@@ -165,9 +191,10 @@ class Injected:
         self.said = queue.Queue()
         self.text = []
         self.proc = subprocess.Popen(
-            [INJECT, *(["-u", str(uid)] if uid else []), *orders, "--", BINARY, *command],
+            [*before, INJECT, *([] if more else ["-1"]), *(["-u", str(uid)] if uid else []), *orders,
+             "--", BINARY, *command],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env={"PATH": os.environ["PATH"], **(env or {})}, start_new_session=True,
+            env={"PATH": os.environ["PATH"]}, start_new_session=True,
         )  # fmt: skip
         for stream, take in ((self.proc.stdout, self.said.put), (self.proc.stderr, self.text.append)):
             threading.Thread(target=self._follow, args=(stream, take), daemon=True).start()

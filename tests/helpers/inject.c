@@ -2,7 +2,7 @@
 /*
  * inject.c - make one system call of one process of the sandbox fail
  *
- * usage: inject [-u UID] [ORDER]... -- COMMAND [ARGUMENT]...
+ * usage: inject [-1] [-u UID] [ORDER]... -- COMMAND [ARGUMENT]...
  *
  * Traces COMMAND and everything it starts, up to the execve of programs that are not
  * ours, and obeys orders, first those given and then lines of standard input:
@@ -18,6 +18,9 @@
  * A call that fails is not made, but for close, which closes whatever it says. It says
  * its pid first (main PID), and at the end who outlives COMMAND by LINGER_MS (left ROLE),
  * whom it kills. Ends with the status of COMMAND.
+ *
+ * -1: there will be no order but that one; whom it does not concern, any more or at all,
+ * is not stopped at its calls.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -78,6 +81,7 @@ static struct {
 	unsigned n;
 	long num; /* 0: nothing ordered */
 } order;
+static bool one_order; /* -1 */
 static char own_binary[4096];
 
 static void say(const char *fmt, ...)
@@ -117,9 +121,23 @@ static void role_text(const struct tracee *t, char out[32])
 		snprintf(out, 32, "%s", role_names[t->role]);
 }
 
+/* must we look at its calls? Starters and collectors may take another name. */
+static bool concerns(const struct tracee *t)
+{
+	char role[32];
+
+	if (!one_order || logging || t->failing)
+		return true;
+	if (!order.num)
+		return false;
+	role_text(t, role);
+	return t->role == STARTER || t->role == COLLECTOR ||
+	       strcmp(role, order.role) == 0;
+}
+
 static void go_on(struct tracee *t, int signo)
 {
-	ptrace(PTRACE_SYSCALL, t->pid, 0, signo);
+	ptrace(concerns(t) ? PTRACE_SYSCALL : PTRACE_CONT, t->pid, 0, signo);
 }
 
 static void obey_fail(const char *line)
@@ -395,6 +413,10 @@ int main(int argc, char **argv)
 	pid_t first;
 	int at = 1;
 
+	if (at < argc && strcmp(argv[at], "-1") == 0) {
+		one_order = true;
+		at++;
+	}
 	if (at + 1 < argc && strcmp(argv[at], "-u") == 0) {
 		uid = (uid_t)strtoul(argv[at + 1], NULL, 10);
 		at += 2;
