@@ -115,6 +115,15 @@ TABLE = [
         untried=NO_PROC,
     ),
     Environment(
+        "restricted, unconfined, /proc unmasked",
+        "namespaces",
+        NO_CGROUP,
+        container={**RESTRICTED, "masked": False},
+        owner=1000,
+        calls={**CAN, **NO_RIGHTS},
+        untried=ONE_UID,
+    ),
+    Environment(
         "as deploy/kubernetes/server-full has it",
         "namespaces",
         NO_CGROUP,
