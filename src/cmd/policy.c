@@ -60,8 +60,9 @@ static const struct {
 
 #define POLICY_COUNT (sizeof(policies) / sizeof(policies[0]))
 
-/* those that programs have as well where they share pids, or the uid too */
-enum { SHARED_FIRST = 4, SHARED_COUNT = 2 };
+/* those that programs have as well where they share pids, or the uid too; and those that
+ * some have in the place of others */
+enum { SHARED_FIRST = 4, SHARED_COUNT = 2, OTHERS_FIRST = 7, OTHERS_COUNT = 6 };
 
 int policy_set_load(struct policy *set[POLICY_SET], struct err *e)
 {
@@ -120,9 +121,9 @@ static int list_one(struct buf *b, size_t i, struct err *e)
 	int rc = -1;
 
 	if (p && filter_compile(p, f, e) == 0) {
-		buf_printf(b, "%-16s ", policies[i].name);
+		buf_printf(b, "%-18s ", policies[i].name);
 		explain_action(b, p->default_action, p->default_errno);
-		while (b->len - at < 24)
+		while (b->len - at < 27)
 			buf_puts(b, " ");
 		buf_printf(b, "%7u %7u %12u  %s\n", count_calls(p, true),
 			   count_calls(p, false), f->len, policies[i].what);
@@ -140,7 +141,7 @@ static int policy_list(int argc, char **argv, struct err *e)
 	(void)argc;
 	(void)argv;
 	buf_init(&b, TEXT_CAP);
-	buf_printf(&b, "%-16s %-7s %7s %7s %12s  %s\n", "policy", "default", "allowed",
+	buf_printf(&b, "%-18s %-7s %7s %7s %12s  %s\n", "policy", "default", "allowed",
 		   "refused", "instructions", "for");
 	for (size_t i = 0; i < POLICY_COUNT; i++) {
 		if (list_one(&b, i, e) < 0) {
@@ -309,6 +310,30 @@ static void explain_shared(struct buf *b, struct policy *p, const char *what, in
 	explain_rules(b, p, number);
 }
 
+/* what some programs have in the place of these, by name: their rules would be pages */
+static int explain_others(struct buf *b, struct policy *const *set, int number,
+			  struct err *e)
+{
+	const struct outcome_of usual = explain_call(set + POLICY_SET - 1, 1, number);
+
+	for (size_t i = OTHERS_FIRST; i < OTHERS_FIRST + OTHERS_COUNT; i++) {
+		struct policy *p = policy_load(policies[i].name, e);
+		struct outcome_of o;
+
+		if (!p)
+			return -1;
+		o = explain_call(&p, 1, number);
+		policy_free(p);
+		/* root says as much as base does, and mostly the same */
+		if (o.has_rule &&
+		    (o.action != usual.action || o.errno_ret != usual.errno_ret ||
+		     o.exceptions != usual.exceptions))
+			buf_printf(b, " otherwise by policy show %s: %s\n",
+				   policies[i].name, policies[i].what);
+	}
+	return 0;
+}
+
 /* set: a program's, then the shared ones */
 static int explain_one(struct buf *b, struct policy *const *set, const char *word,
 		       struct err *e)
@@ -335,7 +360,7 @@ static int explain_one(struct buf *b, struct policy *const *set, const char *wor
 	for (size_t i = 0; i < SHARED_COUNT; i++)
 		explain_shared(b, set[POLICY_SET + i], policies[SHARED_FIRST + i].what,
 			       number);
-	return 0;
+	return explain_others(b, set, number, e);
 }
 
 static int policy_explain(int argc, char **argv, struct err *e)

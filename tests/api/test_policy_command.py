@@ -38,6 +38,7 @@ def test_list_has_every_policy_and_at_most_240_calls_are_allowed():
     assert done.returncode == 0 and done.stderr == ""
     rows = {line.split()[0]: line.split() for line in done.stdout.splitlines()[1:]}
     assert sorted(rows) == NAMES
+    assert len({line.rindex("  ") for line in done.stdout.splitlines()}) == 1, "columns"
     assert rows["base"][1] == "ENOSYS" and 150 < int(rows["base"][2]) <= ALLOWED_AT_MOST
 
 
@@ -113,7 +114,18 @@ def test_explain_tells_what_else_holds_without_namespaces():
     assert lines[4].startswith("fchmod (")
     assert lines[6] == " programs at landlock and process with the server's uid, too:"
     assert re.match(r"  policy/shared-uid\.json:\d+: EPERM ", lines[7])
-    assert lines[8].startswith("read (") and len(lines) == 10
+    assert lines[8].startswith(" otherwise by policy show shared-uid-install: installs with")
+    assert lines[9].startswith("read (") and len(lines) == 11
+
+
+def test_explain_names_the_policies_that_others_have_instead():
+    done = policy("explain", "socket", "setuid")
+    sockets, ids = done.stdout.split("setuid (")
+    for name in ("network-broker", "network-pod", "shared-network"):
+        assert f"\n otherwise by policy show {name}: programs that " in sockets
+    assert "policy show root" not in sockets
+    assert ids.endswith("\n otherwise by policy show root: " + "programs of sessions whose user is root: "
+                        "which calls, instead of base\n")  # fmt: skip
 
 
 def test_explain_follows_the_directory(policies):
