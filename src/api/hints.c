@@ -25,7 +25,7 @@
 #define DEVICES "device nodes cannot be made"
 #define OUT_OF_BAND "out-of-band data (MSG_OOB) is denied"
 #define WATCH "who reads and opens files cannot be watched"
-#define FILES "a program that shares the server's user cannot change a file's mode or owner"
+#define FILES "a program with the server's user cannot change modes or owners of files"
 #define FIRST "process 1, which ends the run, cannot be slowed down"
 #define ITSELF "a program can change itself only (pid 0): it sees processes of others"
 

@@ -353,8 +353,8 @@ static void attack_signals(struct tries *t, bool sampled)
 	(void)getrlimit(RLIMIT_SIGPENDING, &most);
 	expect(t, mine <= most.rlim_cur, "%u queued signals of %llu", mine,
 	       (unsigned long long)most.rlim_cur);
-	expect(t, sampled || mine + 16 >= most.rlim_cur,
-	       "only %u queued signals of %llu", mine, (unsigned long long)most.rlim_cur);
+	expect(t, sampled || mine + 16 >= most.rlim_cur, "only %u queued signals of %llu",
+	       mine, (unsigned long long)most.rlim_cur);
 	observe(t, "%u queued signals%s", mine,
 		sampled ? ", which all runs of this uid have in common" : "");
 }

@@ -257,8 +257,8 @@ static int xml_case(struct buf *out, const struct battery *b, const struct case_
 	return buf_puts(out, "</testcase>\n");
 }
 
-/* what is no case of its own: the level, the programs beside the cases, and that there was
- * a case at all */
+/* what is no case of its own: the level, the programs beside the cases, and that there
+ * was a case at all */
 static int xml_rest(struct buf *out, const struct battery *b)
 {
 	uint64_t p95, most;

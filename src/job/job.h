@@ -126,7 +126,7 @@ struct result {
 	uint32_t level;    /* enum isolation_level */
 	uint32_t reach;    /* enum plan_network: what it was given */
 	bool in_session;
-	bool has_network; /* a broker of its own, which counts */
+	bool has_network;            /* a broker of its own, which counts */
 	struct egress_count network; /* what it did with it */
 	/* of a run that wants packages */
 	uint64_t install_ms;        /* that it waited for them */

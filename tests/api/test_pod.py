@@ -86,7 +86,7 @@ def test_by_tcp_and_udp_and_nothing_else(pod):
 
 
 HINTS = {
-    True: {"0x1": "AF_UNIX sockets are denied", "0x2": "only TCP and UDP", "0x10": "of AF_NETLINK NETLINK_ROUTE at most"},
+    True: {"0x1": "AF_UNIX sockets are denied", "0x2": "only TCP and UDP", "0x10": "of AF_NETLINK"},
     False: {"0x1": "AF_UNIX sockets are denied", "0x2": "sockets are denied: network is off", "0x10": "of AF_NETLINK"},
 }
 

@@ -41,7 +41,8 @@ for f in /x /usr/x /proc/self/comm; do
 done
 if (: <OUTSIDE); then out="$out outside:read"; else out="$out outside:refused"; fi
 if kill -0 "$PPID"; then out="$out parent:reached"; else out="$out parent:refused"; fi
-case $({ exec 3<>/dev/tcp/127.0.0.1/1; } 2>&1) in *family*) out="$out socket:refused" ;; *) out="$out socket:made" ;; esac
+said=$({ exec 3<>/dev/tcp/127.0.0.1/1; } 2>&1)
+case $said in *family*) out="$out socket:refused" ;; *) out="$out socket:made" ;; esac
 case $(setpriv --dump) in *"no_new_privs: 1"*) out="$out privileges:kept" ;; esac
 limits=$(ulimit -H -c -e -f -i -l -q -r -s -t -u)
 IFS='
@@ -58,7 +59,7 @@ echo "layers$out host:$HOSTNAME end"
 COMMON = {
     **{"/x": "refused", "/usr/x": "refused", "outside": "refused", "socket": "refused", "privileges": "kept"},
     "parent": "refused",  # by Landlock
-    **{f"limit-{k}": v for k, v in dict(c="0", e="0", i="256", l="64", q="0", r="0", s="8192", t="set", u="set").items()},
+    **{f"limit-{k}": v for k, v in zip("ceilqrstu", "0 0 256 64 0 0 8192 set set".split())},
 }
 WITH_NAMESPACES = {**COMMON, "host": "sandbox", "/proc/self/comm": "refused"}  # the last is Landlock's
 LAYERS = {

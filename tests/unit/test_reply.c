@@ -180,7 +180,7 @@ TEST(hints_are_true_for_level_and_network)
 			     "only TCP and UDP") == 0);
 		for (uint32_t reach = 0; reach < NETWORK_COUNT; reach++) {
 			CHECK(strstr(socket_hint(level, reach, AF_UNIX), "socketpair"));
-			/* that only those can be made is not so wherever these are refused */
+			/* which is not allowed wherever these are refused */
 			CHECK(!strstr(socket_hint(level, reach, AF_ALG), "AF_UNIX"));
 			CHECK(!strstr(socket_hint(level, reach, AF_ALG), "off"));
 			CHECK(!strstr(socket_hint(level, reach, AF_NETLINK), "only"));
