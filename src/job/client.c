@@ -195,6 +195,8 @@ static const struct session_answer {
 	 "the session has no such checkpoint"},
 	{"session_end", 0, ERR_THEIRS, 409, "session_busy",
 	 "the session was ending; try again"},
+	{"session_files", EMLINK, ERR_BUSY, 429, "at_capacity",
+	 "the layers of this session are being merged; try again"},
 	{"session_never", 0, ERR_THEIRS, 501, "sessions_unavailable",
 	 "RLIMIT_NOFILE (ulimit -n) of this server is too low for a session"},
 	{"session_room", 0, ERR_BUSY, 429, "at_capacity",

@@ -79,6 +79,7 @@ static void session_free(struct session *s)
 	defer_close(&s->files_fd);
 	defer_close(&s->image_fd);
 	defer_close(&s->egress_fd);
+	free(s->flat); /* the next start finds its layer */
 	l->sessions.places--;
 	session_bury(l, s);
 }
@@ -89,6 +90,7 @@ static void session_finish(struct session *s)
 	struct launcher *l = s->launcher;
 	struct session_late *late = take_ptr(&s->late);
 
+	session_flat_put(s);
 	session_obey(s);
 	if (s->made) /* never ready, and nobody was told; or the next start tries */
 		(void)session_dir_drop(s->launcher, s->key);

@@ -53,11 +53,11 @@ static const char *step_of(const struct plan *p)
 
 static void obey_one(struct launcher *l, const struct message *m)
 {
-	if (carry_out(l, &m->plan) < 0) {
+	if (carry_out(l, &m->plan) < 0)
 		session_tell_failed(l, m->run, step_of(&m->plan), errno);
-		return;
-	}
-	session_tell_done(l, m->run);
+	else
+		session_tell_done(l, m->run);
+	/* also what is too deep to be frozen: the next one who asks finds it flat */
 	if (session_dir_depth(l, m->plan.session_key) > FLATTEN_DEPTH)
 		session_flatten(l, m->plan.session_key);
 }

@@ -33,6 +33,12 @@ struct command {
 	pid_t inner;    /* its init's number in the session; 0: nobody asked */
 };
 
+/* what was frozen when it was looked at, and one layer that shows the same */
+struct session_flat {
+	struct session_stack frozen;
+	char made[STACK_NAME];
+};
+
 struct session {
 	struct slot slot; /* of its process 1 */
 	struct session *next;
@@ -53,6 +59,7 @@ struct session {
 	struct session_late *late; /* these want it when it has */
 	uint64_t used_ns;
 	struct session_order *orders; /* for its end: what is done then, in their order */
+	struct session_flat *flat;    /* and before that, if not NULL */
 	struct loop_timer look;
 	uint32_t project;      /* that its files count for; 0: nobody counts but us */
 	uint64_t disk_look_ns; /* when it is to be looked at again, and */
@@ -112,8 +119,10 @@ int session_merge(const struct view *v, int to_fd);
 
 /* --- session_work.c: in a process of its own, whose end answers */
 void session_diff(struct launcher *l, const struct message *m);
-/* when it has grown deep: one layer of many, in the background */
+/* when it has grown deep: one layer of many, in the background, which the session has in
+ * their place as soon as nothing of it is alive */
 void session_flatten(struct launcher *l, const uint8_t key[SESSION_KEY]);
+void session_flat_put(struct session *s); /* nothing of it is */
 bool session_works_know(const struct launcher *l, pid_t pid);
 void session_works_done(struct launcher *l);
 

@@ -40,8 +40,7 @@ struct session_work {
 	int mem_fd;   /* of a diff: what it said; else -1 */
 	uint64_t run; /* who asked for it; 0: nobody */
 	uint8_t key[SESSION_KEY];
-	struct session_stack stack; /* of a flattening: as it was, */
-	char made[STACK_NAME];      /* and the layer it makes */
+	struct session_flat *flat; /* of a flattening; else NULL */
 };
 
 /* ---- the processes ---- */
@@ -178,14 +177,14 @@ static _Noreturn void diff_main(const struct launcher *l, const struct diff_ask 
 }
 
 static _Noreturn void flatten_main(const struct launcher *l,
-				   const struct session_stack *frozen, const char *made)
+				   const struct session_flat *flat)
 {
-	auto_fd int to_fd = open_layer(l, made);
+	auto_fd int to_fd = open_layer(l, flat->made);
 	struct view v;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || to_fd < 0 ||
 	    keep_two(l->sessions.pool_fd, to_fd) < 0 ||
-	    open_view(l, frozen, NULL, &v) < 0 || session_merge(&v, to_fd) < 0)
+	    open_view(l, &flat->frozen, NULL, &v) < 0 || session_merge(&v, to_fd) < 0)
 		_exit(1);
 	_exit(0);
 }
@@ -207,30 +206,67 @@ static void tell_diff(struct session_work *w, int status)
 	launcher_send(w->launcher, &m, &w->mem_fd);
 }
 
-/* what is mounted stays; a session that is used, or was changed, has its next chance when
- * it is frozen again */
-static void take_flat(struct session_work *w, int status)
+/* layers were frozen on these since, and none of them was taken away */
+static bool is_below(const struct session_stack *now, const struct session_stack *frozen)
 {
-	struct launcher *l = w->launcher;
-	struct session_stack now, made = {.depth = 1}, flat;
-	uid_t uid;
-	auto_fd int fd = session_dir_read(l, w->key, NULL, &now, &uid);
+	return now->depth > frozen->depth &&
+	       memcmp(now->layer[now->depth - frozen->depth], frozen->layer,
+		      frozen->depth * sizeof(frozen->layer[0])) == 0;
+}
 
-	memcpy(made.layer[0], w->made, STACK_NAME);
-	if (status != 0)
-		log_error("session.flatten", "status=%d", status);
-	if (status != 0 || fd < 0 || session_find(l, w->key) ||
-	    now.depth != w->stack.depth ||
-	    memcmp(now.layer, w->stack.layer, sizeof(now.layer)) != 0) {
-		(void)session_dir_discard(l, w->key, &made); /* the next start finds it */
+static void drop_flat(struct launcher *l, const uint8_t key[SESSION_KEY],
+		      const struct session_flat *flat)
+{
+	struct session_stack made = {.depth = 1};
+
+	memcpy(made.layer[0], flat->made, STACK_NAME);
+	(void)session_dir_discard(l, key, &made); /* the next start finds it */
+}
+
+/* nothing of the session is alive: none of its layers is mounted. Whoever has them in
+ * another file, a checkpoint for one, keeps them. */
+static void put_flat(struct launcher *l, const uint8_t key[SESSION_KEY],
+		     const struct session_flat *flat)
+{
+	const unsigned had = flat->frozen.depth;
+	struct session_stack now;
+	uid_t uid;
+	auto_fd int fd = session_dir_read(l, key, NULL, &now, &uid);
+
+	if (fd < 0 || !is_below(&now, &flat->frozen)) {
+		drop_flat(l, key, flat);
 		return;
 	}
-	flat = now;
-	flat.depth = 2;
-	memcpy(flat.layer[1], w->made, STACK_NAME);
-	if (stack_write(l->setup, fd, STACK_FILE, &flat) == 0) {
-		log_info("session.flat", "layers=%u", now.depth);
-		(void)session_dir_discard(l, w->key, &now);
+	now.depth -= had - 1;
+	memcpy(now.layer[now.depth - 1], flat->made, STACK_NAME);
+	if (stack_write(l->setup, fd, STACK_FILE, &now) < 0) {
+		drop_flat(l, key, flat);
+		return;
+	}
+	log_info("session.flat", "layers=%u", had);
+	(void)session_dir_discard(l, key, &flat->frozen);
+}
+
+void session_flat_put(struct session *s)
+{
+	auto_free struct session_flat *flat = take_ptr(&s->flat);
+
+	if (flat)
+		put_flat(s->launcher, s->key, flat);
+}
+
+/* what is mounted stays: one that is used has it when it ends */
+static void take_flat(struct session_work *w, int status)
+{
+	struct session *s = session_find(w->launcher, w->key);
+
+	if (status != 0) {
+		log_error("session.flatten", "status=%d", status);
+		drop_flat(w->launcher, w->key, w->flat);
+	} else if (s) {
+		s->flat = take_ptr(&w->flat);
+	} else {
+		put_flat(w->launcher, w->key, w->flat);
 	}
 }
 
@@ -244,6 +280,7 @@ static void work_free(struct session_work *w)
 	loop_remove(w->launcher->loop, w->pid_fd);
 	close(w->pid_fd);
 	defer_close(&w->mem_fd);
+	free(w->flat);
 	free(w);
 }
 
@@ -325,6 +362,7 @@ static void work_drop(struct session_work *w)
 	if (w) {
 		defer_close(&w->pid_fd);
 		defer_close(&w->mem_fd);
+		free(w->flat);
 		free(w);
 	}
 	errno = saved;
@@ -365,23 +403,35 @@ void session_diff(struct launcher *l, const struct message *m)
 	}
 }
 
+/* or it has been, and waits for the end of its session */
+static bool is_flattened(const struct launcher *l, const uint8_t key[SESSION_KEY])
+{
+	const struct session_work *w = l->sessions.works;
+	const struct session *s = session_find(l, key);
+
+	while (w && (!w->flat || memcmp(w->key, key, SESSION_KEY) != 0))
+		w = w->next;
+	return w || (s && s->flat);
+}
+
 void session_flatten(struct launcher *l, const uint8_t key[SESSION_KEY])
 {
-	struct session_work *w = work_new(l, key);
-	struct session_stack made = {0}, frozen;
+	struct session_work *w = is_flattened(l, key) ? NULL : work_new(l, key);
+	struct session_stack made = {0}, now;
 	uid_t uid;
-	auto_fd int fd = w ? session_dir_read(l, key, NULL, &w->stack, &uid) : -1;
+	auto_fd int fd = w ? session_dir_read(l, key, NULL, &now, &uid) : -1;
 
-	if (fd < 0 || stack_push_empty(&made, l->sessions.pool_fd) < 0) {
+	if (fd < 0 || now.depth < 3 || stack_push_empty(&made, l->sessions.pool_fd) < 0) {
 		work_drop(w); /* it stays as deep as it is */
 		return;
 	}
-	memcpy(w->made, made.layer[0], STACK_NAME);
-	frozen = w->stack;
-	stack_pop(&frozen);
+	stack_pop(&now);
+	w->flat = mem_zero(sizeof(*w->flat));
+	w->flat->frozen = now;
+	memcpy(w->flat->made, made.layer[0], STACK_NAME);
 	w->pid = fork();
 	if (w->pid == 0)
-		flatten_main(l, &frozen, w->made);
+		flatten_main(l, w->flat);
 	if (work_watch(w) < 0) {
 		(void)session_dir_discard(l, key, &made);
 		work_drop(w);
