@@ -208,6 +208,9 @@ static const struct session_answer {
 	 "close some"},
 	{"session_disk", 0, ERR_OURS, 507, "disk_full",
 	 "this session has more on disk than it may have, and went on to grow; close it"},
+	{"session_files", EFBIG, ERR_OURS, 507, "disk_full",
+	 "this session has more on disk than it may have, frozen files included; remove "
+	 "some first"},
 	{NULL, ENOSPC, ERR_OURS, 507, "disk_full",
 	 "the state directory of this server is full"},
 	{NULL, EDQUOT, ERR_OURS, 507, "disk_full",

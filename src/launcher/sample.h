@@ -41,6 +41,17 @@ struct disk_use {
  * more is not among it */
 void sample_disk(int dir_fd, uint64_t most, struct disk_use *out);
 
+/* files of one file system that have several names; begins with nothing in it */
+struct sample_seen {
+	uint64_t *ino; /* 0: no file */
+	size_t count, room;
+};
+void sample_seen_done(struct sample_seen *s);
+/* the same, added to what was seen before; what is among `seen` counts no more. NULL:
+ * whatever has several names counts for each */
+void sample_disk_more(int dir_fd, uint64_t most, struct sample_seen *seen,
+		      struct disk_use *use);
+
 /* who writes to the host's disk, for who looks into his processes */
 struct sample_run {
 	const pid_t *tops; /* everything of it is below one of these, which are ours */

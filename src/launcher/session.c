@@ -272,15 +272,6 @@ static unsigned session_number(const struct launcher *l)
 	return n;
 }
 
-static int open_files(const struct session *s)
-{
-	char path[STACK_NAME + sizeof(STACK_FILES) + 1];
-
-	snprintf(path, sizeof(path), "%s/" STACK_FILES, s->stack.layer[0]);
-	return openat(s->launcher->sessions.pool_fd, path,
-		      O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-}
-
 /* as image.h says of who uses one */
 static int hold_image(struct session *s)
 {
@@ -340,7 +331,7 @@ static struct session *session_new(struct launcher *l, const struct plan *p)
 		return session_undo(s);
 	}
 	if (made >= 0)
-		s->files_fd = open_files(s);
+		s->files_fd = stack_open_top(&s->stack, l->sessions.pool_fd);
 	if (s->files_fd < 0 || session_disk_begin(s) < 0 || hold_image(s) < 0)
 		return session_undo(s);
 	s->root = (struct session_root){&s->stack, s->uid};

@@ -150,11 +150,19 @@ static int freeze(const struct launcher *l, const uint8_t key[SESSION_KEY],
 		  struct session_stack *out, uid_t *out_uid)
 {
 	auto_fd int fd = session_dir_read(l, key, NULL, out, out_uid);
+	auto_fd int top_fd = -1;
 
 	if (fd < 0)
 		return -1;
 	if (stack_top_empty(out, l->sessions.pool_fd))
 		return take_fd(&fd);
+	top_fd = stack_open_top(out, l->sessions.pool_fd);
+	if (top_fd < 0)
+		return -1;
+	if (session_disk_full(l, key, top_fd)) {
+		errno = EFBIG;
+		return -1;
+	}
 	if (stack_push(out, l->sessions.pool_fd, *out_uid) < 0 ||
 	    stack_write(l->setup, fd, STACK_FILE, out) < 0)
 		return -1;

@@ -4,12 +4,13 @@
  *
  * Runs in: the launcher. Where the file system keeps count of what is below a directory
  * it refuses what is too much; elsewhere we look, four times a second as long as anything
- * runs, and end who writes. What counts is the layer that is written to: what a
- * checkpoint froze is nobody's to make larger. Many files are looked at by somebody else
- * (session_looker.c), and so is everything when the disk has lost so much that files
- * without a name may be the reason.
+ * runs, and end who writes. That is about the layer that is written to; what was frozen
+ * (session_kept.c) does not change as long as anything runs, and leaves the less for it.
+ * Many files are looked at by somebody else (session_looker.c), and so is everything when
+ * the disk has lost so much that files without a name may be the reason.
  */
 #include <errno.h>
+#include <string.h>
 #include <sys/statvfs.h>
 
 #include "base/log.h"
@@ -24,13 +25,50 @@
 #define ENTRIES_PER_MB 128 /* as a run's tmpfs has */
 #define ENTRIES 4096
 #define SLACK_BYTES 65536 /* who has no more than this left is full */
+#define SLACK_ENTRIES 64
 
-static struct quota_use most_of(const struct session *s)
+static struct quota_use limit_of(const struct launcher *l)
 {
-	const struct setup *setup = s->launcher->setup;
+	const struct setup *setup = l->setup;
 	const uint64_t mb = setup->row[setup->session_row].ceiling.disk_mb;
 
 	return (struct quota_use){mb << 20, mb * ENTRIES_PER_MB + ENTRIES};
+}
+
+static uint64_t less(uint64_t all, uint64_t some)
+{
+	return all > some ? all - some : 0;
+}
+
+/* of the layer that it writes to */
+static struct quota_use most_of(const struct session *s)
+{
+	const struct quota_use all = limit_of(s->launcher);
+
+	return (struct quota_use){less(all.bytes, s->kept.bytes),
+				  less(all.entries, s->kept.entries)};
+}
+
+/* what nobody sees any more goes when layers are merged: so does who has much of it */
+static void take_kept(struct session *s, const struct disk_use *kept)
+{
+	s->kept = *kept;
+	s->kept_known = true;
+	if (kept->bytes > limit_of(s->launcher).bytes / 2 && s->stack.depth > 2)
+		session_flatten(s->launcher, s->key);
+}
+
+/* none at all would be no limit; who has nothing left can still remove something, which
+ * takes a place of its own in a layer */
+static int set_quota(const struct session *s, uint32_t project)
+{
+	struct quota_use most = most_of(s);
+
+	if (most.bytes < SLACK_BYTES)
+		most.bytes = SLACK_BYTES;
+	if (most.entries < SLACK_ENTRIES)
+		most.entries = SLACK_ENTRIES;
+	return quota_limit(s->files_fd, project, &most);
 }
 
 uint64_t session_disk_free(const struct session *s)
@@ -96,21 +134,24 @@ static bool too_much(struct session *s, const struct disk_use *use)
 
 int session_disk_begin(struct session *s)
 {
-	const struct quota_use most = most_of(s);
 	const uint32_t project = stack_project(s->stack.layer[0]);
 	struct disk_use use;
 
+	if (session_kept(s->launcher, s->key, HERE_MOST, &use))
+		take_kept(s, &use);
+	else
+		s->kept = use; /* so far */
 	/* one that was made before the file system counted is looked at, and so is one
 	 * whose limit is no longer ours to set */
 	if (quota_possible(s->files_fd) && quota_marked(s->files_fd, project)) {
-		if (quota_limit(s->files_fd, project, &most) == 0) {
+		if (set_quota(s, project) == 0) {
 			s->project = project;
 			return 0;
 		}
 		if (errno != EPERM && errno != EINVAL)
 			return -1;
 	}
-	s->disk_bytes = most.bytes;
+	s->disk_bytes = most_of(s).bytes;
 	/* somebody may have left too much; nothing runs, so nothing is without a name */
 	sample_disk(s->files_fd, HERE_MOST, &use);
 	s->disk_large = use.entries > HERE_MOST;
@@ -125,9 +166,12 @@ int session_disk_begin(struct session *s)
 bool session_disk_wait(struct session *s, uint64_t since_ns)
 {
 	const uint64_t most = most_of(s).bytes;
-	const bool unknown = s->disk_large && (!s->disk_seen_ns || s->disk_seen_odd);
+	const bool unknown = !s->kept_known ||
+			     (s->disk_large && (!s->disk_seen_ns || s->disk_seen_odd));
 	struct disk_use use;
 
+	if (s->project && !s->kept_known)
+		(void)session_disk_ask(s); /* its limit is lower then */
 	if (s->project || s->disk_seen_ns >= since_ns)
 		return false;
 	if (!unknown && (s->disk_used_bytes <= most ||
@@ -143,7 +187,7 @@ bool session_disk_over(struct session *s)
 	const uint64_t most = most_of(s).bytes, used = s->disk_used_bytes;
 
 	s->disk_odd = s->disk_seen_odd;
-	if (s->project || used <= most) {
+	if (s->project || (most && used <= most)) {
 		s->disk_bytes = most;
 		return !s->project && s->disk_odd;
 	}
@@ -183,11 +227,18 @@ bool session_disk_out(struct session *s, uint64_t now)
 }
 
 /* it took its time, and none of ours; NULL: it came to nothing */
-void session_disk_looked(struct session *s, const struct disk_use *use,
+void session_disk_looked(struct session *s, const struct disk_seen *seen,
 			 const struct looker *by)
 {
-	const bool over = use && too_much(s, use);
+	const struct disk_use *use = s->project || !seen ? NULL : &seen->use;
+	bool over;
 
+	if (seen && !s->kept_known) {
+		take_kept(s, &seen->kept);
+		if (s->project && set_quota(s, s->project) < 0)
+			log_warn("session.disk", "error=\"%s\"", strerror(errno));
+	}
+	over = use && too_much(s, use);
 	s->disk_seen_ns = by->began_ns;
 	if (use) {
 		s->disk_used_bytes = use->bytes;
@@ -232,10 +283,22 @@ void session_disk_tell(struct session *s, struct outcome *out)
 	else if (!s->project && !look(s, &seen))
 		(void)session_disk_ask(s); /* this is as it was seen last */
 	out->disk = s->project ? DISK_PROJECT_QUOTA : DISK_MEASURED;
-	out->disk_limit_bytes = most_of(s).bytes;
-	out->disk_used_bytes = s->disk_used_bytes;
+	out->disk_limit_bytes = limit_of(s->launcher).bytes;
+	out->disk_used_bytes = s->disk_used_bytes + s->kept.bytes;
 	/* refused by the kernel, of which nobody else tells */
 	if (out->verdict == VERDICT_NONZERO_EXIT &&
-	    s->disk_used_bytes + SLACK_BYTES >= out->disk_limit_bytes)
+	    out->disk_used_bytes + SLACK_BYTES >= out->disk_limit_bytes)
 		out->verdict = VERDICT_DISK_FULL;
+}
+
+/* Else each layer that is frozen would be a new beginning. Who adds nothing, since it has
+ * only removed files, may be: that is how it comes to have less. */
+bool session_disk_full(const struct launcher *l, const uint8_t key[SESSION_KEY],
+		       int files_fd)
+{
+	struct disk_use use, kept;
+
+	sample_disk(files_fd, HERE_MOST, &use);
+	(void)session_kept(l, key, HERE_MOST, &kept); /* what is known of it */
+	return use.bytes && use.bytes + kept.bytes > limit_of(l).bytes;
 }

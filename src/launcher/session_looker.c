@@ -61,22 +61,26 @@ static _Noreturn void look(const struct session *s, uint64_t most, int out_fd,
 {
 	const int proc_fd = s->launcher->proc_fd;
 	/* the streams of runs are among the others, whose ends somebody waits for */
-	const int fds[] = {s->files_fd, proc_fd, out_fd};
+	const struct sessions *all = &s->launcher->sessions;
+	const int fds[] = {s->files_fd, proc_fd, out_fd, all->dir_fd, all->pool_fd};
 	pid_t tops[SESSION_COMMANDS + 1];
 	struct sample_run who = who_is_in(s, tops);
-	struct disk_use use = {0}, named;
+	struct disk_seen seen = {0};
+	struct disk_use named;
 	struct stat ns = {0};
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent ||
 	    (s->ns_fd[NS_PID] >= 0 && fstat(s->ns_fd[NS_PID], &ns) < 0) ||
-	    sys_keep_fds(fds, 3) < 0)
+	    sys_keep_fds(fds, sizeof(fds) / sizeof(fds[0])) < 0)
 		_exit(1);
+	if (!s->kept_known && !session_kept(s->launcher, s->key, UINT64_MAX, &seen.kept))
+		_exit(3);
 	who.pid_ns = ns.st_ino;
 	if (who.pid_ns)
-		sample_nameless(proc_fd, &who, &use);
+		sample_nameless(proc_fd, &who, &seen.use);
 	sample_disk(s->files_fd, most, &named);
-	add(&use, &named);
-	_exit(write(out_fd, &use, sizeof(use)) == sizeof(use) ? 0 : 2);
+	add(&seen.use, &named);
+	_exit(write(out_fd, &seen, sizeof(seen)) == sizeof(seen) ? 0 : 2);
 }
 
 /* the one whose last look is the longest ago */
@@ -102,8 +106,8 @@ static void on_looked(void *arg, uint32_t events)
 {
 	struct launcher *l = arg;
 	const struct looker k = l->sessions.looker;
-	struct disk_use use;
-	const bool whole = read(k.out_fd, &use, sizeof(use)) == sizeof(use);
+	struct disk_seen seen;
+	const bool whole = read(k.out_fd, &seen, sizeof(seen)) == sizeof(seen);
 	struct session *next;
 
 	(void)events;
@@ -111,7 +115,7 @@ static void on_looked(void *arg, uint32_t events)
 	if (!whole)
 		log_warn("session.look", "error=\"it told nothing\"");
 	if (k.at)
-		session_disk_looked(k.at, whole ? &use : NULL, &k);
+		session_disk_looked(k.at, whole ? &seen : NULL, &k);
 	next = next_of(l);
 	if (next)
 		(void)session_disk_ask(next);

@@ -87,5 +87,8 @@ int session_merge(const struct view *v, int to_fd)
 
 	if (fstat(v->fd[0], &st) < 0 || merge(v, to_fd, 0) < 0)
 		return -1;
-	return dress(to_fd, &st, false) < 0 ? -1 : syncfs(to_fd);
+	if (dress(to_fd, &st, false) < 0)
+		return -1;
+	session_kept_merged(to_fd);
+	return syncfs(to_fd);
 }

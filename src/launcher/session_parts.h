@@ -39,6 +39,11 @@ struct session_flat {
 	char made[STACK_NAME];
 };
 
+struct disk_seen {
+	struct disk_use use;  /* of the layer that is written to, */
+	struct disk_use kept; /* and of those that were frozen, if that was not known */
+};
+
 struct session {
 	struct slot slot; /* of its process 1 */
 	struct session *next;
@@ -73,6 +78,8 @@ struct session {
 	uint64_t cpu_us; /* that it had used at the last look, where no cgroup counts */
 	uint64_t disk_bytes; /* what it may have now: its quota, or what it had already */
 	uint64_t disk_used_bytes; /* when it was last looked at */
+	struct disk_use kept;     /* beside: what was frozen, as far as */
+	bool kept_known;          /* it was looked at, or all of it */
 };
 
 /* --- session.c */
@@ -127,6 +134,9 @@ bool session_works_know(const struct launcher *l, pid_t pid);
 void session_works_done(struct launcher *l);
 
 /* --- session_remove.c */
+/* calls fn for each name; -1: some of it failed */
+int session_each_name(int dir_fd, int (*fn)(int dir_fd, const char *name, void *arg),
+		      void *arg);
 int session_remove_named(int all_fd, const char *begin); /* -1: some are still there */
 _Noreturn void session_remove_all(const struct launcher *l, pid_t parent);
 
@@ -138,6 +148,13 @@ void session_tell_ended(struct launcher *l, const uint8_t key[SESSION_KEY]);
 /* somebody further up may still be in it: freed when the loop has its turn */
 void session_bury(struct launcher *l, void *what);
 void session_look_soon(struct session *s, uint64_t ms);
+
+/* --- session_kept.c */
+/* what it has beside the layer that it writes to: frozen, of its own and of checkpoints;
+ * false: there is more, which takes longer than `most` entries to look at */
+bool session_kept(const struct launcher *l, const uint8_t key[SESSION_KEY], uint64_t most,
+		  struct disk_use *out);
+void session_kept_merged(int files_fd); /* of a layer just made: remembers what it has */
 
 /* --- session_looker.c */
 /* unless one is at it; false: there is none */
@@ -152,8 +169,8 @@ int session_disk_begin(struct session *s);
 bool session_disk_wait(struct session *s, uint64_t since_ns);
 /* it has more than it may: a command may remove some, and write nothing */
 bool session_disk_over(struct session *s);
-/* somebody who took his time has seen this much */
-void session_disk_looked(struct session *s, const struct disk_use *use,
+/* somebody who took his time has seen this much; NULL: he has told nothing */
+void session_disk_looked(struct session *s, const struct disk_seen *seen,
 			 const struct looker *by);
 bool session_disk_ask(struct session *s); /* somebody to do so; false: nobody can */
 uint64_t session_disk_free(const struct session *s); /* of the file system */
@@ -162,6 +179,10 @@ bool session_disk_never(const struct session *s);
 /* more has been written than may be; asks the disk only now and then */
 bool session_disk_out(struct session *s, uint64_t now);
 void session_end_writers(struct session *s, uint64_t before_ns);
+/* nothing of it is alive: it has more than it may, and would have more if what is in
+ * files_fd, which it writes to, were frozen */
+bool session_disk_full(const struct launcher *l, const uint8_t key[SESSION_KEY],
+		       int files_fd);
 /* what its client is told of it */
 void session_disk_tell(struct session *s, struct outcome *out);
 void session_command_new(struct session *s, const struct message *m, int *fds,

@@ -27,9 +27,8 @@
 
 #define TICK_NS 10000000
 
-/* calls fn for each name; -1: some of it failed */
-static int each_name(int dir_fd, int (*fn)(int dir_fd, const char *name, void *arg),
-		     void *arg)
+int session_each_name(int dir_fd, int (*fn)(int dir_fd, const char *name, void *arg),
+		      void *arg)
 {
 	auto_fd int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -59,7 +58,7 @@ static int remove_one(int dir_fd, const char *name, void *begin)
 
 int session_remove_named(int all_fd, const char *begin)
 {
-	return each_name(all_fd, remove_one, (void *)(uintptr_t)begin);
+	return session_each_name(all_fd, remove_one, (void *)(uintptr_t)begin);
 }
 
 /* ---- which layers somebody has ---- */
@@ -119,7 +118,7 @@ static int add_session(int all_fd, const char *name, void *arg)
 	fd = openat(all_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -1;
-	return each_name(fd, add_file, arg);
+	return session_each_name(fd, add_file, arg);
 }
 
 /* ---- removing ---- */
@@ -152,8 +151,8 @@ static int remove_session(int all_fd, const char *name, struct removing *r)
 	r->had.count = 0;
 	fd = openat(all_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0)
-		(void)each_name(fd, add_file,
-				&r->had); /* the next start finds the rest */
+		(void)session_each_name(fd, add_file,
+					&r->had); /* the next start finds the rest */
 	for (i = 0; i < r->had.count; i++)
 		if (!has(r->kept, r->had.name[i]) &&
 		    remove_layer(r->l->sessions.pool_fd, r->had.name[i]) < 0)
@@ -224,16 +223,17 @@ static int remove_all(const struct launcher *l)
 	int rc = 0;
 
 	if (index_fd >= 0)
-		(void)each_name(s->dir_fd, forget_unknown, &r); /* the next start tries */
-	if (each_name(s->dir_fd, add_gone, &gone) < 0 ||
-	    each_name(s->dir_fd, add_session, &kept) < 0)
+		(void)session_each_name(s->dir_fd, forget_unknown,
+					&r); /* the next start tries */
+	if (session_each_name(s->dir_fd, add_gone, &gone) < 0 ||
+	    session_each_name(s->dir_fd, add_session, &kept) < 0)
 		return -1;
 	if (kept.count)
 		qsort(kept.name, kept.count, sizeof(kept.name[0]), by_name);
 	for (i = 0; i < gone.count; i++)
 		if (remove_session(s->dir_fd, gone.name[i], &r) < 0)
 			rc = -1;
-	if (each_name(s->pool_fd, remove_orphan, &r) < 0)
+	if (session_each_name(s->pool_fd, remove_orphan, &r) < 0)
 		rc = -1;
 	free(gone.name);
 	free(kept.name);

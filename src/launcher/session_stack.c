@@ -191,16 +191,21 @@ void stack_pop(struct session_stack *s)
 	memmove(s->layer[0], s->layer[1], s->depth * sizeof(s->layer[0]));
 }
 
-bool stack_top_empty(const struct session_stack *s, int pool_fd)
+int stack_open_top(const struct session_stack *s, int pool_fd)
 {
 	char path[STACK_NAME + sizeof(STACK_FILES) + 1];
-	auto_fd int fd = -1;
+
+	snprintf(path, sizeof(path), "%s/" STACK_FILES, s->layer[0]);
+	return openat(pool_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+bool stack_top_empty(const struct session_stack *s, int pool_fd)
+{
+	auto_fd int fd = stack_open_top(s, pool_fd);
 	struct dirent *d;
 	bool empty = true;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "%s/" STACK_FILES, s->layer[0]);
-	fd = openat(pool_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	dir = s->depth < 2 || fd < 0 ? NULL : fdopendir(fd);
 	if (!dir)
 		return false;

@@ -49,6 +49,8 @@ int stack_push_empty(struct session_stack *s, int pool_fd);
 void stack_pop(struct session_stack *s);
 /* what counts what is in a layer, where the file system does */
 uint32_t stack_project(const char *layer);
+/* the files of the layer that is written to */
+int stack_open_top(const struct session_stack *s, int pool_fd);
 /* nothing has been written since it was made */
 bool stack_top_empty(const struct session_stack *s, int pool_fd);
 bool stack_has(const struct session_stack *s, const char *layer);

@@ -407,8 +407,11 @@ quota_tests() {
 	expect 'quota: and what is removed is there again' '.exit_code == 0'
 	in_session POST /agent_q_sandbox/fork '{"count":1,"force":true}' >/run/status
 	other=$(jq -r '.sessions[0].session_id' /run/answer)
-	in_session POST "/$other/exec" '{"command":"head -c 14M /dev/zero >a && stat -c %s z"}' >/run/status
+	in_session POST "/$other/exec" '{"command":"head -c 10M /dev/zero >a && stat -c %s z"}' >/run/status
 	expect 'quota: a fork has one of its own' '.stdout == "4194304\n" and .exit_code == 0'
+	in_session POST "/$other/exec" '{"command":"head -c 4M /dev/zero >b"}' >/run/status
+	expect 'quota: of which it has what it has in common, too' \
+		'.exit_code == 1 and .meta.verdict == "disk_full"'
 	# files of many layers, each with a project of its own, are linked into one that has none
 	n=0
 	while [ $n -lt 26 ]; do
@@ -422,10 +425,10 @@ quota_tests() {
 		n=$((n + 1))
 	done
 	in_session POST /agent_q_sandbox/exec \
-		'{"command":"cat n0 n25; stat -c %s z; head -c 14M /dev/zero >a && head -c 6M /dev/zero >b"}' \
+		'{"command":"cat n0 n25; stat -c %s z; head -c 9M /dev/zero >a && head -c 6M /dev/zero >b; du -m a"}' \
 		>/run/status
-	expect 'quota: layers that were merged are all there, and count for nobody who writes' \
-		'.stdout == "0\n25\n4194304\n" and .exit_code == 1 and .meta.verdict == "disk_full"'
+	expect 'quota: layers that were merged are all there, and count once' \
+		'.stdout == "0\n25\n4194304\n9\ta\n" and (.stderr | contains("Disk quota exceeded"))'
 	grep -q 'session\.flat ' /run/serve.log
 	verdict $? 'quota: they were merged'
 	in_session DELETE /agent_q_sandbox >/run/status

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * sample_disk.c - what trees of files hold, whoever writes to them meanwhile
+ *
+ * Runs in: the launcher, and what it forks to look. Who makes files in a directory has
+ * its lock nearly all the time, and each look at its names waits for that: so many of
+ * them are fetched at once.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "launcher/sample.h"
+
+#define DEPTH_MOST 128 /* each level holds a descriptor while it is looked at */
+#define NAME_BYTES 32  /* of a short one */
+#define NAMES_LEAST (32u << 10)
+#define NAMES_MOST (1u << 20)
+#define SEEN_ROOM 1024
+
+struct walk {
+	uint64_t most;
+	size_t room;                 /* for the names of a directory: */
+	char *names[DEPTH_MOST + 1]; /* at each depth those of one at a time */
+	struct sample_seen *seen; /* NULL: whatever has several names counts for each */
+	struct disk_use *out;
+};
+
+static bool insert(struct sample_seen *s, uint64_t ino)
+{
+	size_t at = (ino * 0x9e3779b97f4a7c15u) & (s->room - 1);
+
+	while (s->ino[at] && s->ino[at] != ino)
+		at = (at + 1) & (s->room - 1);
+	if (s->ino[at])
+		return false;
+	s->ino[at] = ino;
+	s->count++;
+	return true;
+}
+
+/* false: it was here already */
+static bool see(struct sample_seen *s, uint64_t ino)
+{
+	const struct sample_seen old = *s;
+	size_t i;
+
+	if (2 * s->count >= s->room) {
+		s->room = old.room ? 2 * old.room : SEEN_ROOM;
+		s->ino = mem_array(s->room, sizeof(*s->ino));
+		s->count = 0;
+		for (i = 0; i < old.room; i++)
+			if (old.ino[i])
+				(void)insert(s, old.ino[i]); /* each is new to it */
+		free(old.ino);
+	}
+	return insert(s, ino);
+}
+
+void sample_seen_done(struct sample_seen *s)
+{
+	free(s->ino);
+	*s = (struct sample_seen){0};
+}
+
+/* who was quicker than we took it away; anything else hides what is in it */
+static void missed(struct disk_use *out)
+{
+	if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+		out->unseen = true;
+}
+
+static void walk(struct walk *w, int fd, unsigned depth);
+
+static void walk_one(struct walk *w, int dir_fd, const char *name, unsigned depth)
+{
+	struct disk_use *out = w->out;
+	struct stat st;
+	int fd;
+
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		missed(out);
+		return;
+	}
+	if (w->seen && !S_ISDIR(st.st_mode) && st.st_nlink > 1 &&
+	    !see(w->seen, st.st_ino))
+		return;
+	out->entries++;
+	/* a file of many names counts once for each: on the safe side */
+	out->bytes += (uint64_t)st.st_blocks * 512;
+	if (!S_ISDIR(st.st_mode))
+		return;
+	if (depth == DEPTH_MOST) {
+		out->too_deep = true;
+		return;
+	}
+	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0) {
+		missed(out);
+		return;
+	}
+	walk(w, fd, depth + 1);
+	close(fd);
+}
+
+static bool goes_on(const struct walk *w)
+{
+	return w->out->entries <= w->most && !w->out->too_deep;
+}
+
+/* fd: at its beginning */
+static void walk(struct walk *w, int fd, unsigned depth)
+{
+	const struct dirent64 *d;
+	ssize_t got, at;
+	char *names;
+
+	if (!w->names[depth])
+		w->names[depth] = mem_array(w->room, 1);
+	names = w->names[depth];
+	while (goes_on(w) && (got = getdents64(fd, names, w->room)) != 0) {
+		if (got < 0) {
+			missed(w->out);
+			break;
+		}
+		for (at = 0; at < got && goes_on(w); at += d->d_reclen) {
+			d = (const struct dirent64 *)(const void *)(names + at);
+			if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+				walk_one(w, fd, d->d_name, depth);
+		}
+	}
+}
+
+void sample_disk_more(int dir_fd, uint64_t most, struct sample_seen *seen,
+		      struct disk_use *use)
+{
+	struct walk w = {.most = most, .room = NAMES_MOST, .seen = seen, .out = use};
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	unsigned i;
+
+	if (fd < 0) {
+		missed(use);
+		return;
+	}
+	if (most < NAMES_MOST / NAME_BYTES)
+		w.room = most * NAME_BYTES < NAMES_LEAST ? NAMES_LEAST
+							 : (size_t)most * NAME_BYTES;
+	walk(&w, fd, 0);
+	close(fd);
+	for (i = 0; i <= DEPTH_MOST; i++)
+		free(w.names[i]);
+}
+
+void sample_disk(int dir_fd, uint64_t most, struct disk_use *out)
+{
+	*out = (struct disk_use){0};
+	sample_disk_more(dir_fd, most, NULL, out);
+}
