@@ -160,7 +160,7 @@ static void on_report(struct jobs *j, const struct report *r)
 
 #define NO_MAPPING                                                               \
 	"this kernel, or the file system of the images, cannot show an image's " \
-	"files as root's (idmapped mounts)"
+	"files as root's (idmapped mounts, with an overlay on them: Linux 5.19)"
 
 #define NO_SHELL "the session has no shell that can be started, /bin/bash or /bin/sh"
 

@@ -303,9 +303,11 @@ static struct session *session_undo(struct session *s)
 	return NULL;
 }
 
-/* NULL: a session's user can be root here; else why not */
-static const char *no_root(const struct launcher *l)
+/* NULL: a session's user can be root here, of this image if any; else why not */
+static const char *no_root(const struct launcher *l, const char *image)
 {
+	if (image[0] && l->sessions.unmapped)
+		return "session_mapping";
 	if (l->abilities.one_uid)
 		return "session_ranges";
 	if (l->cgroups.kind == CGROUP_NONE)
@@ -314,7 +316,9 @@ static const char *no_root(const struct launcher *l)
 	return l->abilities.pivot ? NULL : "session_pivot";
 }
 
-static struct session *session_new(struct launcher *l, const struct plan *p)
+/* NULL with errno; *why: there is none since its user cannot be root, or NULL */
+static struct session *session_new(struct launcher *l, const struct plan *p,
+				   const char **why)
 {
 	struct session *s = mem_zero(sizeof(*s));
 	int i, made;
@@ -326,7 +330,8 @@ static struct session *session_new(struct launcher *l, const struct plan *p)
 				&s->stack, &s->uid);
 	s->made = made > 0;
 	s->files_fd = -1;
-	if (made >= 0 && s->stack.root && no_root(l)) {
+	*why = made >= 0 && s->stack.root ? no_root(l, s->stack.image) : NULL;
+	if (*why) {
 		errno = EOPNOTSUPP; /* it was made when there was more */
 		return session_undo(s);
 	}
@@ -363,28 +368,25 @@ static void session_run(struct launcher *l, struct session *s, const struct mess
 			int *fds, uint64_t arrived_ns)
 {
 	const bool network = m->plan.network != NETWORK_NONE;
-	const char *full;
+	const char *why;
 
 	if (s && s->state != SESSION_ENDING &&
 	    (network != (s->egress_fd >= 0) || !has_its_network(s)))
 		session_end(s, "session_end", ECHILD);
 	if (network && m->plan.network != launcher_network(l)) {
 		session_tell_failed(l, m->run, "network", EOPNOTSUPP);
-	} else if (m->plan.open.root && no_root(l)) {
-		session_tell_failed(l, m->run, no_root(l), EOPNOTSUPP);
+	} else if (m->plan.open.root && (why = no_root(l, m->plan.open.image))) {
+		session_tell_failed(l, m->run, why, EOPNOTSUPP);
 	} else if (s && s->state == SESSION_ENDING && s->yields && !network) {
 		session_late_add(s, m, fds, arrived_ns);
 	} else if (s && s->state == SESSION_ENDING) {
 		session_tell_failed(l, m->run, "session_end", EBUSY);
-	} else if ((full = session_no_room(l, !s))) {
-		session_tell_failed(l, m->run, full, EBUSY);
+	} else if ((why = session_no_room(l, !s))) {
+		session_tell_failed(l, m->run, why, EBUSY);
 	} else if (s) {
 		session_command_new(s, m, fds, arrived_ns);
-	} else if (!(s = session_new(l, &m->plan))) {
-		session_tell_failed(l, m->run,
-				    errno == EOPNOTSUPP && no_root(l) ? no_root(l)
-								      : "session_files",
-				    errno);
+	} else if (!(s = session_new(l, &m->plan, &why))) {
+		session_tell_failed(l, m->run, why ? why : "session_files", errno);
 	} else {
 		if (network)
 			s->egress_fd = take_fd(&fds[RUN_EGRESS]);

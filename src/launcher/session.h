@@ -61,8 +61,9 @@ struct sessions {
 	pid_t remover;
 	int remover_fd; /* -1: nothing is removed at the moment */
 	bool remove_again;
-	bool tried;  /* whether an overlay can be mounted: */
-	int refused; /* errno, 0: it can */
+	bool tried;   /* whether an overlay can be mounted: */
+	int refused;  /* errno, 0: it can */
+	int unmapped; /* the same, of an image as root is shown it */
 	struct session_work *works;
 	struct looker looker;
 };

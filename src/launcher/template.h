@@ -12,6 +12,7 @@
 
 struct abilities;
 struct setup;
+struct stat;
 
 /* what a session's root is made of */
 struct session_root {
@@ -55,6 +56,9 @@ int template_bind_runtime(const struct building *t);
 #define TEMPLATE_IMAGE "run"
 /* before anything lies on "/": then the kernel makes no user namespace any more */
 int template_session_mapping(struct building *t);
+/* a user namespace in which nothing ever happens: it stands for a mapping of the owner of
+ * what `from` is about; -1 with errno */
+int template_mapping(const struct stat *from, uid_t to);
 int template_session_ids(struct building *t);
 
 /* template_session.c: nothing for a run */

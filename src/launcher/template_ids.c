@@ -78,8 +78,7 @@ static _Noreturn void stand(int told_fd)
 		pause();
 }
 
-/* a user namespace in which nothing ever happens: it stands for a mapping */
-static int make_mapping(const struct stat *from, uid_t to)
+int template_mapping(const struct stat *from, uid_t to)
 {
 	int ends[2], fd = -1;
 	char path[40], byte;
@@ -143,7 +142,7 @@ int template_session_mapping(struct building *t)
 	image_fd = template_open_image(t);
 	if (image_fd < 0 || fstat(image_fd, &st) < 0)
 		return -1;
-	t->mapping_fd = make_mapping(&st, t->session->uid);
+	t->mapping_fd = template_mapping(&st, t->session->uid);
 	return t->mapping_fd < 0 ? -1 : 0;
 }
 
