@@ -129,7 +129,7 @@ int session_dir_take(const struct launcher *l, const uint8_t key[SESSION_KEY],
 /* gone when this returns; what was in it is removed in the background */
 int session_dir_drop(struct launcher *l, const uint8_t key[SESSION_KEY]);
 /* these when nothing of it is alive; -1 with errno. `others`: the first of their keys */
-int session_dir_fork(const struct launcher *l, const uint8_t key[SESSION_KEY],
+int session_dir_fork(struct launcher *l, const uint8_t key[SESSION_KEY],
 		     const uint8_t others[SESSION_KEY], unsigned count);
 int session_dir_checkpoint(const struct launcher *l, const uint8_t key[SESSION_KEY],
 			   const uint8_t name[SESSION_KEY]);

@@ -40,6 +40,18 @@ int session_dir_open(const struct launcher *l)
 	return open(l->setup->session_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+/* what the session writes to, and that it does, or neither */
+static int push_written(const struct launcher *l, int dir_fd, struct session_stack *stack,
+			uid_t uid)
+{
+	if (stack_push(stack, l->sessions.pool_fd, uid) < 0)
+		return -1;
+	if (stack_write(l->setup, dir_fd, STACK_FILE, stack) == 0)
+		return 0;
+	stack_undo_push(stack, l->sessions.pool_fd);
+	return -1;
+}
+
 static int make_whole(const struct launcher *l, const char *name, uid_t uid,
 		      struct session_stack *stack)
 {
@@ -54,8 +66,7 @@ static int make_whole(const struct launcher *l, const char *name, uid_t uid,
 	     fchownat(all_fd, temporary, uid, uid, AT_SYMLINK_NOFOLLOW) < 0))
 		return -1;
 	fd = openat(all_fd, temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 || stack_push(stack, l->sessions.pool_fd, uid) < 0 ||
-	    stack_write(l->setup, fd, STACK_FILE, stack) < 0 ||
+	if (fd < 0 || push_written(l, fd, stack, uid) < 0 ||
 	    renameat(all_fd, temporary, all_fd, name) < 0) {
 		const int saved = errno;
 
@@ -163,13 +174,11 @@ static int freeze(const struct launcher *l, const uint8_t key[SESSION_KEY],
 		errno = EFBIG;
 		return -1;
 	}
-	if (stack_push(out, l->sessions.pool_fd, *out_uid) < 0 ||
-	    stack_write(l->setup, fd, STACK_FILE, out) < 0)
-		return -1;
-	return take_fd(&fd);
+	return push_written(l, fd, out, *out_uid) < 0 ? -1 : take_fd(&fd);
 }
 
-int session_dir_fork(const struct launcher *l, const uint8_t key[SESSION_KEY],
+/* all of them, or none */
+int session_dir_fork(struct launcher *l, const uint8_t key[SESSION_KEY],
 		     const uint8_t others[SESSION_KEY], unsigned count)
 {
 	struct session_stack stack, below;
@@ -178,6 +187,7 @@ int session_dir_fork(const struct launcher *l, const uint8_t key[SESSION_KEY],
 	uid_t uid;
 	auto_fd int fd = freeze(l, key, &stack, &uid);
 	unsigned i;
+	int saved;
 
 	if (fd < 0)
 		return -1;
@@ -188,9 +198,17 @@ int session_dir_fork(const struct launcher *l, const uint8_t key[SESSION_KEY],
 		below = stack;
 		stack_pop(&below);
 		if (make_whole(l, name, uid, &below) < 0)
-			return -1;
+			break;
 	}
-	return 0;
+	if (i == count)
+		return 0;
+	saved = errno;
+	while (i-- > 0) {
+		other[SESSION_KEY - 1] = (uint8_t)i;
+		(void)session_dir_drop(l, other); /* the next start does else */
+	}
+	errno = saved;
+	return -1;
 }
 
 int session_dir_checkpoint(const struct launcher *l, const uint8_t key[SESSION_KEY],
@@ -216,8 +234,7 @@ int session_dir_restore(struct launcher *l, const uint8_t key[SESSION_KEY],
 	auto_fd int fd = session_dir_read(l, key, name, &then, &uid);
 	auto_fd int same_fd = fd < 0 ? -1 : session_dir_read(l, key, NULL, &now, &uid);
 
-	if (same_fd < 0 || stack_push(&then, l->sessions.pool_fd, uid) < 0 ||
-	    stack_write(l->setup, fd, STACK_FILE, &then) < 0)
+	if (same_fd < 0 || push_written(l, fd, &then, uid) < 0)
 		return -1;
 	return session_dir_discard(l, key, &now);
 }

@@ -281,9 +281,36 @@ static int new_name(int pool_fd, char name[STACK_NAME])
 	return -1;
 }
 
+/* its places, and on the disk */
+static int fill(const struct session_stack *s, int pool_fd, const char *name, uid_t uid,
+		bool first)
+{
+	auto_fd int fd = openat(pool_fd, name,
+				O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	/* what is merged is linked from layers that count for others, and nobody writes
+	 * to it; who may not mark it is measured */
+	if (fd >= 0 && uid != (uid_t)-1 && quota_possible(fd))
+		(void)quota_mark(fd, stack_project(name));
+	return fd < 0 || make_place(fd, STACK_FILES, 0755, (uid_t)-1) < 0 ||
+			       make_place(fd, STACK_WORK, 0700, (uid_t)-1) < 0 ||
+			       own_root(s, pool_fd, fd, uid) < 0 ||
+			       (first && fill_first(fd, uid) < 0) || fsync(fd) < 0 ||
+			       fsync(pool_fd) < 0
+		       ? -1
+		       : 0;
+}
+
+static void remove_new(int pool_fd, const char *name)
+{
+	const int saved = errno;
+
+	(void)fs_remove_tree(pool_fd, name); /* the next start does else */
+	errno = saved;
+}
+
 static int push(struct session_stack *s, int pool_fd, uid_t uid, bool first)
 {
-	auto_fd int fd = -1;
 	char name[STACK_NAME];
 
 	if (s->depth == STACK_DEPTH) {
@@ -292,20 +319,20 @@ static int push(struct session_stack *s, int pool_fd, uid_t uid, bool first)
 	}
 	if (new_name(pool_fd, name) < 0 || mkdirat(pool_fd, name, 0700) < 0)
 		return -1;
-	fd = openat(pool_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	/* what is merged is linked from layers that count for others, and nobody writes
-	 * to it; who may not mark it is measured */
-	if (fd >= 0 && uid != (uid_t)-1 && quota_possible(fd))
-		(void)quota_mark(fd, stack_project(name));
-	if (fd < 0 || make_place(fd, STACK_FILES, 0755, (uid_t)-1) < 0 ||
-	    make_place(fd, STACK_WORK, 0700, (uid_t)-1) < 0 ||
-	    own_root(s, pool_fd, fd, uid) < 0 || (first && fill_first(fd, uid) < 0) ||
-	    fsync(fd) < 0 || fsync(pool_fd) < 0)
+	if (fill(s, pool_fd, name, uid, first) < 0) {
+		remove_new(pool_fd, name);
 		return -1;
+	}
 	memmove(s->layer[1], s->layer[0], s->depth * sizeof(s->layer[0]));
 	memcpy(s->layer[0], name, sizeof(name));
 	s->depth++;
 	return 0;
+}
+
+void stack_undo_push(struct session_stack *s, int pool_fd)
+{
+	remove_new(pool_fd, s->layer[0]);
+	stack_pop(s);
 }
 
 int stack_push(struct session_stack *s, int pool_fd, uid_t uid)

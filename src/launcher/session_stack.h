@@ -45,6 +45,8 @@ int stack_write(const struct setup *setup, int dir_fd, const char *file,
 int stack_push(struct session_stack *s, int pool_fd, uid_t uid);
 /* the same without anything in it */
 int stack_push_empty(struct session_stack *s, int pool_fd);
+/* of one that no file came to name; keeps errno */
+void stack_undo_push(struct session_stack *s, int pool_fd);
 /* without the one that is written to */
 void stack_pop(struct session_stack *s);
 /* what counts what is in a layer, where the file system does */

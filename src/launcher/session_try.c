@@ -124,6 +124,13 @@ static void try_all(struct launcher *l)
 
 	s->tried = true;
 	s->refused = attempt(l, try_mount, "overlay");
+	/* nothing can be tried on a full disk; those that are there need no room, and a
+	 * mount that fails then is an answer of its own */
+	if (s->refused == ENOSPC || s->refused == EDQUOT) {
+		log_warn("session.untried", "error=\"%s\"", strerror(s->refused));
+		s->refused = 0;
+		return;
+	}
 	if (s->refused || !l->setup->root_ranges || l->abilities.one_uid)
 		return;
 	s->unmapped = attempt(l, try_mapped, "mapped_overlay");

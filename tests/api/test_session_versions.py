@@ -150,22 +150,34 @@ def test_what_was_comes_back(versioned):
 
 def test_a_gigabyte_is_forked_at_once_and_compared(versioned):
     one = Session(versioned)
-    one.out("truncate -s 1G big; mkdir many; cd many; touch $(seq 2000)")
-    one.out("echo end >> big")
-    times, forks = [], []
-    for _ in range(3):
+    one.out("fallocate -l 1G big; mkdir many; cd many; touch $(seq 2000)")
+    one.out("echo end >> big; test $(du -m big | cut -f1) -ge 1024")
+    best, forks = 9, []
+    for n in range(12):  # the best of some: this machine has other things to do too
+        one.out(f"echo {n} > n; sleep 1000 >/dev/null 2>&1 &")
         begin = time.monotonic()
         forks += fork(one)
-        times.append(time.monotonic() - begin)
-        one.exec("true")
-    two = forks[0]
+        best = min(best, time.monotonic() - begin)
+        if best < 0.05:
+            break
     if "TESTS_SLOW" not in os.environ:
-        assert min(times) < 0.5, times  # measured on a quiet machine by test_speed
+        assert best < 0.05, best
+    two, base = forks[-1], checkpoint(one)
+    start = checkpoint(two)
     two.out("echo more >> many/1; rm many/2; touch many/x")
-    base = checkpoint(one)
-    assert diff(one, base) == {"added": [], "modified": [], "deleted": []}
-    assert one.out("tail -c 4 big; ls many | wc -l") == "end\n2000\n"
-    assert two.out("ls many | wc -l; cat many/1") == "2000\nmore\n"
+    one.out("rm n; mkdir new; mv many/3 new")
+    assert diff(two, start) == {"added": ["/work/many/x"], "modified": ["/work/many/1"], "deleted": ["/work/many/2"]}
+    assert diff(one, base) == {
+        "added": ["/work/new", "/work/new/3"], "modified": [], "deleted": ["/work/many/3", "/work/n"],
+    }
+    assert two.out("tail -c 4 big; ls many | wc -l; cat many/1") == "end\n2000\nmore\n"
+    assert one.out("tail -c 4 big; ls many | wc -l; ls") == "end\n1999\nbig\nmany\nnew\n"
+    for each, name in ((one, base), (two, start)):
+        restore(each, name)
+        assert diff(each, name) == {"added": [], "modified": [], "deleted": []}
+        assert each.out("cat n; tail -c 4 big; ls many | wc -l; ls; wc -c < many/1") == (
+            f"{n}\nend\n2000\nbig\nmany\nn\n0\n"
+        )
     for each in (one, *forks):
         each.close()
 

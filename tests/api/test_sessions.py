@@ -456,14 +456,6 @@ def test_output_comes_live(shared):
     assert '"exit_code": 3' in json.dumps(lines[-1])
 
 
-def test_the_idle_and_the_old_are_closed(start):
-    s = on(start, SANDBOX_SESSION_IDLE_TIMEOUT="2s", SANDBOX_SESSION_MAX_LIFETIME="0")
-    Session(s, "idle")
-    wait_for(lambda: call(s, "GET", "/sessions")["sessions"] == [], 60)
-    wait_for(lambda: files_left(s) == [], 60)
-    assert Session(s, "idle").opened["created"] is True
-
-
 def test_what_there_is_not_is_said(start):
     s = start(mode="shell", SANDBOX_WARM="0", SANDBOX_SESSIONS="off")
     answer = call(s, "POST", "/sessions", {}, 501)
