@@ -5,7 +5,8 @@
  *	session.c      asked for by the server; made, entered, ended
  *	session_command.c  the commands in it, and what they write
  *	session_room.c  how many of them have processes
- *	session_disk.c  how much of the disk they may have; session_looker.c looks at it
+ *	session_disk.c  how much of the disk they may have; session_looker.c looks at it,
+ *			session_kept.c at what was frozen
  *	session_dir.c  the directories that their files are in
  *	session_ids.c  whose those are: a uid, or a range of them
  *	session_tree.c  its processes, where no cgroup holds them
