@@ -166,6 +166,16 @@ static int add_escaped(struct buf *b, const char *p, size_t len)
 	return 0;
 }
 
+void buf_fit(struct buf *b)
+{
+	char *less = b->len ? realloc(b->bytes, b->len + 1) : NULL;
+
+	if (!less)
+		return;
+	b->bytes = less;
+	b->room = b->len + 1;
+}
+
 int buf_json_string(struct buf *b, const char *bytes, size_t len)
 {
 	size_t before = b->len;

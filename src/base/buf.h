@@ -28,6 +28,8 @@ int buf_puts(struct buf *b, const char *text);
 int buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* drop the first n bytes */
 void buf_drop(struct buf *b, size_t n);
+/* gives back room that is not needed, where that can be done */
+void buf_fit(struct buf *b);
 /* text as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD */
 int buf_json_string(struct buf *b, const char *bytes, size_t len);
 int buf_base64(struct buf *b, const void *bytes, size_t len);

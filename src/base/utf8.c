@@ -87,6 +87,18 @@ size_t utf8_cut(const char *p, size_t len, size_t most)
 	return most;
 }
 
+size_t utf8_whole(const char *p, size_t len)
+{
+	for (size_t back = 1; back <= 3 && back <= len; back++) {
+		const unsigned char *u = (const unsigned char *)p + len - back;
+		const struct lead lead = lead_of(u[0]);
+
+		if (lead.size > back && matching(u, back, lead) == back)
+			return len - back;
+	}
+	return len;
+}
+
 /* eight bytes that stand for themselves: ASCII from space on, no quote, no backslash */
 static bool plain8(const char *p)
 {

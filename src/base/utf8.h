@@ -15,6 +15,8 @@ size_t utf8_bad(const char *p, size_t len);
 bool utf8_valid(const char *p, size_t len);
 /* the longest prefix of at most `most` bytes that splits no well-formed character */
 size_t utf8_cut(const char *p, size_t len, size_t most);
+/* the same where what follows is not known: without a character that only begins */
+size_t utf8_whole(const char *p, size_t len);
 /* bytes at p that a JSON string holds as they are: well-formed, no quote, no backslash,
  * no control character */
 size_t utf8_plain(const char *p, size_t len);

@@ -215,6 +215,17 @@ static int admit_header(const struct mg_http_header *h, struct http_head *out,
 	return 0;
 }
 
+int admit_too_large(const struct http_head *h, uint64_t cap, struct err *e)
+{
+	static const char below[] = "/sessions/";
+	const bool file = h->method == METHOD_PUT && h->path.len >= sizeof(below) - 1 &&
+			  memcmp(h->path.p, below, sizeof(below) - 1) == 0;
+
+	return err_client(e, 413, file ? "file_too_large" : "body_too_large",
+			  "the %s is larger than %llu bytes", file ? "file" : "body",
+			  (unsigned long long)cap);
+}
+
 static int admit_length(struct http_head *out, uint64_t cap, struct err *e)
 {
 	struct span cl = out->content_length;
@@ -242,9 +253,7 @@ static int admit_length(struct http_head *out, uint64_t cap, struct err *e)
 	for (size_t i = 0; i < cl.len && cl.len <= 10; i++)
 		out->body_bytes = out->body_bytes * 10 + (uint64_t)(cl.p[i] - '0');
 	if (cl.len > 10 || out->body_bytes > cap)
-		return err_client(e, 413, "body_too_large",
-				  "the body is larger than %llu bytes",
-				  (unsigned long long)cap);
+		return admit_too_large(out, cap, e);
 	return 0;
 }
 

@@ -65,5 +65,7 @@ ssize_t admit_scan(const char *p, size_t from, size_t len);
  * 431, 505 */
 int admit_head(const char *head, size_t len, uint64_t body_cap_bytes,
 	       struct http_head *out, struct err *e);
+/* *e: 413, by the name of what is sent: what is PUT is a file of a session; -1 */
+int admit_too_large(const struct http_head *h, uint64_t cap, struct err *e);
 
 #endif

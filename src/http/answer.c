@@ -215,6 +215,7 @@ static void answer(struct conn *k, int status, const struct media *m, const char
 		return conn_close(k);
 	}
 	if (!no_body && body->len > COPIED_BODY_BYTES) {
+		buf_fit(body); /* it has up to twice its bytes, and may be read slowly */
 		k->tail = *body;
 		buf_init(body, 0);
 		k->held = k->tail.room;
@@ -300,7 +301,7 @@ void answer_error(struct conn *k, const struct err *e)
 		snprintf(extra, sizeof(extra), "WWW-Authenticate: Bearer\r\n");
 	else if (status == 405)
 		snprintf(extra, sizeof(extra), "Allow: %s\r\n",
-			 routes_allow(k->req.path));
+			 k->allow ? k->allow : routes_allow(k->req.path));
 	if (e->kind == ERR_OURS)
 		log_error("request.failed", LOG_IDS " code=%s error=\"%s\"", CONN_IDS(k),
 			  e->code, e->text);

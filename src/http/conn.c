@@ -107,6 +107,7 @@ static void forget_request(struct conn *k)
 		client_drop(k->h->clients, k->client);
 	k->client = NULL;
 	k->retry_sec = 0;
+	k->allow = NULL;
 	k->traceparent[0] = k->trace[0] = '\0';
 	buf_done(&k->head);
 	k->scanned = 0;
@@ -310,6 +311,8 @@ static size_t feed_body(struct conn *k, const char *p, size_t n)
 	if (k->req.chunked) {
 		ssize_t used = chunked_feed(&k->chunks, p, n, &k->body, &e);
 
+		if (used < 0 && err_status(&e) == 413)
+			(void)admit_too_large(&k->req, body_cap(k), &e);
 		if (used < 0)
 			return answer_refusal(k, &e), 0;
 		n = (size_t)used;

@@ -86,6 +86,7 @@ struct conn {
 	uint64_t request_ns;
 	struct client *client; /* whose token it has; NULL: none is needed */
 	unsigned retry_sec;    /* a refusal: when to come again; 0: soon */
+	const char *allow;     /* which methods; NULL: as the route says */
 	struct buf body;
 	size_t body_held; /* counted in the server's body_bytes */
 	struct chunked chunks;

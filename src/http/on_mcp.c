@@ -17,6 +17,7 @@
 #include "base/defer.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "http/accept.h"
 #include "http/clients.h"
 #include "http/conn.h"
 #include "session/session.h"
@@ -82,7 +83,7 @@ static void cancel(struct conn *k, const char *id)
 /* from now on: packages may take longer than the program */
 static void tell_progress(struct conn *k)
 {
-	if (!k->call->token[0] || !stream_accepts_events(k->req.accept))
+	if (!k->call->token[0] || !accept_names(k->req.accept, "text/event-stream"))
 		return;
 	k->stream = STREAM_SSE;
 	stream_begin(k);

@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/sha256.h"
 #include "config/embedded.h"
+#include "http/accept.h"
 #include "http/conn.h"
 
 enum { WEB_CAP_BYTES = 1 << 20, HASH_ROOM = 64 };
@@ -126,18 +127,12 @@ void on_openapi(struct conn *k)
 	serve(k, &k->h->openapi, make_openapi);
 }
 
-/* a browser says text/html first; curl, SDKs and probes of agent-sandbox do not */
+/* as browsers say; curl, SDKs and probes of agent-sandbox do not */
 static bool wants_page(struct span accept)
 {
-	struct span type;
+	static const char *const types[] = {"application/json", "text/html", NULL};
 
-	while (stream_next_type(&accept, &type)) {
-		if (span_is(type, "text/html"))
-			return true;
-		if (span_is(type, "application/json"))
-			return false;
-	}
-	return false;
+	return accept_names(accept, types[1]) && accept_best(accept, types) == 1;
 }
 
 void on_root(struct conn *k)

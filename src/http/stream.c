@@ -12,50 +12,18 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "http/accept.h"
 #include "http/conn.h"
 #include "http/routes.h"
 
-bool stream_next_type(struct span *accept, struct span *out_type)
-{
-	const char *params;
-
-	if (!span_next(accept, out_type))
-		return false;
-	params = memchr(out_type->p, ';', out_type->len);
-	if (params)
-		out_type->len = (size_t)(params - out_type->p);
-	while (out_type->len && out_type->p[out_type->len - 1] == ' ')
-		out_type->len--;
-	return true;
-}
-
-bool stream_accepts_events(struct span accept)
-{
-	struct span type;
-
-	while (stream_next_type(&accept, &type))
-		if (span_is(type, "text/event-stream"))
-			return true;
-	return false;
-}
-
 enum stream_kind stream_wanted(struct span accept)
 {
-	static const struct {
-		const char *type;
-		enum stream_kind kind;
-	} types[] = {
-		{"text/event-stream", STREAM_SSE},
-		{"application/x-ndjson", STREAM_LINES},
-		{"application/json", STREAM_NONE},
-	};
-	struct span item;
+	static const char *const types[] = {[STREAM_NONE] = "application/json",
+					    [STREAM_SSE] = "text/event-stream",
+					    [STREAM_LINES] = "application/x-ndjson",
+					    NULL};
 
-	while (stream_next_type(&accept, &item))
-		for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
-			if (span_is(item, types[i].type))
-				return types[i].kind;
-	return STREAM_NONE;
+	return (enum stream_kind)accept_best(accept, types);
 }
 
 static int put_head(struct conn *k)

@@ -18,12 +18,8 @@ struct conn;
 
 enum stream_kind { STREAM_NONE, STREAM_SSE, STREAM_LINES };
 
-/* what an Accept header asks for: the first type in it that we speak */
+/* what an Accept header would rather have */
 enum stream_kind stream_wanted(struct span accept);
-/* an item of an Accept header, without its parameters */
-bool stream_next_type(struct span *accept, struct span *out_type);
-/* it takes server-sent events, whatever else it would rather have */
-bool stream_accepts_events(struct span accept);
 /* the program runs: sends the head, unless an event was faster */
 void stream_begin(struct conn *k);
 /* one event; data is one JSON object */

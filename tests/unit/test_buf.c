@@ -175,3 +175,17 @@ TEST(base64_is_appended)
 	CHECK(buf_base64(&b, "", 0) == 0 && b.len == 9);
 	buf_done(&b);
 }
+
+TEST(what_is_not_needed_is_given_back)
+{
+	struct buf b;
+
+	buf_init(&b, 1 << 20);
+	buf_fit(&b);
+	CHECK(b.room == 0);
+	CHECK(buf_reserve(&b, 5000) == 0 && buf_puts(&b, "some text") == 0);
+	buf_fit(&b);
+	CHECK(b.room == 10 && buf_text(&b) == 0 && strcmp(b.bytes, "some text") == 0);
+	CHECK(buf_puts(&b, " and more") == 0 && b.len == 18);
+	buf_done(&b);
+}

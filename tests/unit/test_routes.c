@@ -86,13 +86,5 @@ TEST(accept_chooses_the_stream)
 	CHECK(wanted("text/html, application/x-ndjson , */*") == STREAM_LINES);
 	CHECK(wanted("application/json, text/event-stream") == STREAM_NONE);
 	CHECK(wanted("text/event-streams") == STREAM_NONE);
-}
-
-TEST(events_may_be_the_second_choice)
-{
-	static const char both[] = "application/json, text/event-stream;q=0.5";
-
-	CHECK(stream_accepts_events((struct span){both, sizeof(both) - 1}));
-	CHECK(!stream_accepts_events((struct span){both, 16}));
-	CHECK(!stream_accepts_events((struct span){NULL, 0}));
+	CHECK(wanted("application/json;q=0.1, */*") == STREAM_NONE);
 }

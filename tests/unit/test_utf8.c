@@ -144,3 +144,28 @@ TEST(plain_stops_at_what_json_escapes)
 	CHECK(utf8_plain("abcdefg\xc3", 8) == 7);
 	CHECK(utf8_plain("", 0) == 0);
 }
+
+TEST(what_only_begins_is_left_out)
+{
+	static const struct {
+		const char *text;
+		size_t whole;
+	} rows[] = {
+		{"", 0},
+		{"ab", 2},
+		{"a\xc3", 1},
+		{"a\xc3\xa9", 3},
+		{"a\xe2\x82", 1},
+		{"\xf0\x9f\x98", 0},
+		{"\xf0\x9f\x98\x80", 4},
+		/* no beginning of anything */
+		{"a\x80", 2},
+		{"a\xc0", 2},
+		{"a\xe0\x80", 3},
+		{"a\xed\xa0", 3},
+		{"a\xff", 2},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		CHECK(utf8_whole(rows[i].text, strlen(rows[i].text)) == rows[i].whole);
+}
