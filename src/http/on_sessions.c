@@ -13,9 +13,10 @@
 #include "api/api.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "base/num.h"
+#include "http/accept.h"
 #include "http/clients.h"
 #include "http/conn.h"
+#include "http/options.h"
 #include "http/routes.h"
 #include "session/session.h"
 
@@ -43,67 +44,13 @@ static bool is_json(struct span type)
 	return span_is(type, "application/json");
 }
 
-/* ---- what stands behind a question mark ---- */
-
-static const struct {
-	const char *name;
-	bool quoted;
-} options[] = {{"recursive", false},   {"overwrite", false}, {"cursor", true},
-	       {"mode", true},         {"max_bytes", false}, {"encoding", true},
-	       {"checkpoint_id", true}};
-
-static int add_option(struct buf *b, struct span name, struct span value, struct err *e)
+/* of GET: its bytes, unless JSON is what is wanted */
+static bool wants_json(struct span accept)
 {
-	char text[SESSION_PATH_MAX];
-	size_t i = 0, n = 0;
+	static const char *const types[] = {"application/octet-stream",
+					    "application/json", NULL};
 
-	while (i < sizeof(options) / sizeof(options[0]) &&
-	       !span_is(name, options[i].name))
-		i++;
-	if (i == sizeof(options) / sizeof(options[0]))
-		return 0; /* unknown ones are ignored */
-	if (value.len >= sizeof(text))
-		return err_bad(e, "%s is too long", options[i].name);
-	for (size_t at = 0; at < value.len; at++, n++) {
-		char two[3] = "";
-
-		text[n] = value.p[at];
-		if (value.p[at] != '%' || value.len - at < 3)
-			continue;
-		memcpy(two, value.p + at + 1, 2);
-		text[n] = (char)strtoul(two, NULL, 16);
-		at += 2;
-	}
-	if (buf_printf(b, "%s\"%s\":", b->len > 1 ? "," : "", options[i].name) < 0 ||
-	    (options[i].quoted ? buf_json_string(b, text, n) : buf_add(b, text, n)) < 0)
-		return err_errno(e, "read the query");
-	return 0;
-}
-
-/* as an object, as if it had been the body */
-static int query_args(struct span query, struct json **out, struct err *e)
-{
-	struct buf b;
-	int rc;
-
-	buf_init(&b, 4 * SESSION_PATH_MAX);
-	rc = buf_puts(&b, "{");
-	while (rc == 0 && query.len) {
-		const char *end = memchr(query.p, '&', query.len);
-		const size_t len = end ? (size_t)(end - query.p) : query.len;
-		const char *is = memchr(query.p, '=', len);
-		const size_t n = is ? (size_t)(is - query.p) : len;
-
-		if (is)
-			rc = add_option(&b, (struct span){query.p, n},
-					(struct span){is + 1, len - n - 1}, e);
-		query.p += len + (end ? 1 : 0);
-		query.len -= len + (end ? 1 : 0);
-	}
-	if (rc == 0 && buf_puts(&b, "}") == 0)
-		*out = json_parse(b.bytes, b.len, &json_request_limits, e);
-	buf_done(&b);
-	return *out ? 0 : -1;
+	return accept_best(accept, types) == 1;
 }
 
 static int body_args(const struct conn *k, struct json **out, struct err *e)
@@ -116,39 +63,11 @@ static int body_args(const struct conn *k, struct json **out, struct err *e)
 	return json_is_object(*out) ? 0 : err_bad(e, "the body must be a JSON object");
 }
 
-/* ---- "bytes=FIRST-LAST" ---- */
-
-/* what is no such range, or several, is ignored, as the standard says */
-static bool get_range(struct span range, uint64_t *first, uint64_t *count)
-{
-	char text[64];
-	char *dash;
-	uint64_t last = 0;
-
-	if (!range.p || range.len < 7 || range.len >= sizeof(text) ||
-	    memcmp(range.p, "bytes=", 6) != 0)
-		return false;
-	memcpy(text, range.p + 6, range.len - 6);
-	text[range.len - 6] = '\0';
-	dash = strchr(text, '-');
-	if (!dash)
-		return false;
-	*dash = '\0';
-	if (num_u64(text, first) < 0)
-		return false;
-	*count = 0;
-	if (!dash[1])
-		return true;
-	if (num_u64(dash + 1, &last) < 0 || last < *first)
-		return false;
-	*count = last - *first + 1;
-	return true;
-}
-
 /* ---- which tool ---- */
 
-static int wrong_method(struct err *e)
+static int wrong_method(struct conn *k, const char *allow, struct err *e)
 {
+	k->allow = allow;
 	return err_client(e, 405, "method_not_allowed",
 			  "this path does not answer to that method");
 }
@@ -156,6 +75,7 @@ static int wrong_method(struct err *e)
 static int for_files(struct conn *k, struct asked *a, struct span rest, struct err *e)
 {
 	const bool json = is_json(k->req.content_type);
+	struct options_range range;
 	size_t len;
 
 	if (rest.len > sizeof(a->path) ||
@@ -175,17 +95,20 @@ static int for_files(struct conn *k, struct asked *a, struct span rest, struct e
 	case METHOD_GET:
 	case METHOD_HEAD:
 		a->q.tool = len == 0 || a->path[len - 1] == '/' ? TOOL_LIST : TOOL_READ;
-		a->q.raw = a->q.tool == TOOL_READ && !is_json(k->req.accept);
-		if (a->q.raw)
-			(void)get_range(k->req.range, &a->q.offset, &a->q.most);
+		a->q.raw = a->q.tool == TOOL_READ && !wants_json(k->req.accept);
+		if (a->q.raw && options_range(k->req.range, &range)) {
+			a->q.offset = range.first;
+			a->q.most = range.count;
+			a->q.from_end = range.from_end;
+		}
 		break;
 	case METHOD_DELETE:
 		a->q.tool = TOOL_DELETE;
 		break;
 	default:
-		return wrong_method(e);
+		return wrong_method(k, "GET, HEAD, PUT, DELETE", e);
 	}
-	return query_args(k->req.query, &a->args, e);
+	return options_read(k->req.query, &a->args, e);
 }
 
 static enum session_tool version_of(struct span rest)
@@ -214,8 +137,10 @@ static int for_version(struct conn *k, struct asked *a, enum session_tool tool,
 
 	a->q.tool = tool;
 	if (tool == TOOL_DIFF)
-		return gets ? query_args(k->req.query, &a->args, e) : wrong_method(e);
-	return k->req.method == METHOD_POST ? body_args(k, &a->args, e) : wrong_method(e);
+		return gets ? options_read(k->req.query, &a->args, e)
+			    : wrong_method(k, "GET, HEAD", e);
+	return k->req.method == METHOD_POST ? body_args(k, &a->args, e)
+					    : wrong_method(k, "POST", e);
 }
 
 /* routes.c has looked at the form of what follows /sessions */
@@ -232,8 +157,9 @@ static int for_session(struct conn *k, struct asked *a, struct err *e)
 			return body_args(k, &a->args, e);
 		}
 		a->q.tool = TOOL_ALL;
-		return method & (BIT(METHOD_GET) | BIT(METHOD_HEAD)) ? 0
-								     : wrong_method(e);
+		return method & (BIT(METHOD_GET) | BIT(METHOD_HEAD))
+			       ? 0
+			       : wrong_method(k, "GET, HEAD, POST", e);
 	}
 	rest.p++;
 	rest.len--;
@@ -244,7 +170,7 @@ static int for_session(struct conn *k, struct asked *a, struct err *e)
 		a->q.tool = method & BIT(METHOD_DELETE) ? TOOL_CLOSE : TOOL_GET;
 		return method & (BIT(METHOD_DELETE) | BIT(METHOD_GET) | BIT(METHOD_HEAD))
 			       ? 0
-			       : wrong_method(e);
+			       : wrong_method(k, "GET, HEAD, DELETE", e);
 	}
 	rest = (struct span){slash, rest.len - a->q.id.len};
 	if (version_of(rest) != TOOL_END)
@@ -253,7 +179,7 @@ static int for_session(struct conn *k, struct asked *a, struct err *e)
 		a->q.tool = TOOL_EXEC;
 		k->stream = stream_wanted(k->req.accept);
 		return method & BIT(METHOD_POST) ? body_args(k, &a->args, e)
-						 : wrong_method(e);
+						 : wrong_method(k, "POST", e);
 	}
 	return for_files(
 		k, a,
@@ -273,7 +199,7 @@ static int for_scope(struct conn *k, struct asked *a, struct err *e)
 	a->q.scope_type = (struct session_text){rest.p + 1, (size_t)(slash - rest.p) - 1};
 	a->q.scope_id = (struct session_text){slash + 1,
 					      rest.len - (size_t)(slash - rest.p) - 1};
-	return k->req.method == METHOD_DELETE ? 0 : wrong_method(e);
+	return k->req.method == METHOD_DELETE ? 0 : wrong_method(k, "DELETE", e);
 }
 
 static enum session_tool tool_of(const struct conn *k)
@@ -384,11 +310,12 @@ void on_session_tool(struct conn *k)
 static void answer_file(struct conn *k, const struct session_answer *a, struct buf *bytes)
 {
 	char extra[128];
-	uint64_t first, count;
-	const bool part = get_range(k->req.range, &first, &count);
+	struct options_range range;
+	const bool part = options_range(k->req.range, &range);
 	struct err e;
 
-	if (part && a->offset >= a->size) {
+	/* nothing: it is not as long as that, or not any more */
+	if (part && !bytes->len) {
 		buf_done(bytes);
 		err_client(&e, 416, "range_not_satisfiable",
 			   "the file has %" PRIu64 " bytes", a->size);

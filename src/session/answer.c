@@ -15,6 +15,7 @@
 
 #include "api/api.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/num.h"
 #include "base/utf8.h"
@@ -119,19 +120,24 @@ int session_describe(const struct sessions *s, const struct session *one, struct
 		       : buf_puts(b, "}");
 }
 
-static int answer_open(const struct sessions *s, const struct session_call *c,
-		       struct buf *b)
+int session_opened(const struct session *one, bool created, struct buf *b)
 {
-	const struct session *one = store_of(s, c);
-
 	return buf_printf(b,
 			  "{\"session_id\":\"%s\",\"image\":\"%s\",\"workdir\":\"/work\","
 			  "\"user\":\"%s\",\"status\":\"ready\",\"created\":%s",
-			  c->id, one ? one->image : IMAGE_HOST, session_user(one),
-			  yes(c->created)) < 0 ||
-			       (one && one->disk && add_disk(one, b) < 0)
+			  one->id, one->image, session_user(one), yes(created)) < 0 ||
+			       (one->disk && add_disk(one, b) < 0)
 		       ? -1
 		       : buf_puts(b, "}");
+}
+
+static int answer_open(const struct sessions *s, const struct session_call *c,
+		       struct buf *b, struct err *e)
+{
+	const struct session *one = store_of(s, c);
+
+	return one ? session_opened(one, c->created, b)
+		   : err_client(e, 404, "not_found", "the session was closed meanwhile");
 }
 
 static int answer_exec(const struct result *r, struct buf *b)
@@ -167,10 +173,24 @@ static bool take_number(const char **at, size_t *left, char end, uint64_t *out)
 	return num_u64(digits, out) == 0;
 }
 
+/* which files there are now, of those that count; kept in mind, and on the disk */
+static void take_written(struct sessions *s, const struct session_call *c,
+			 struct session_text gone, bool made)
+{
+	struct session *one = store_of(s, c);
+	struct err e;
+
+	if (!one || (!made && !gone.len))
+		return;
+	written_change(one, gone.p, gone.len, made ? c->path : NULL);
+	/* the file is there: who wrote it is not told that it is not */
+	if (!one->closing && store_save(s, one, &e) < 0)
+		log_warn("session.index", "session=%s error=\"%s\"", one->id, e.text);
+}
+
 static int answer_write(struct sessions *s, const struct session_call *c,
 			const struct result *r, struct buf *b)
 {
-	struct session *one = store_of(s, c);
 	const char *at = r->out.kept.bytes;
 	size_t left = r->out.kept.len;
 	uint64_t size, created;
@@ -178,8 +198,7 @@ static int answer_write(struct sessions *s, const struct session_call *c,
 	if (!take_number(&at, &left, ' ', &size) ||
 	    !take_number(&at, &left, '\n', &created))
 		return -1;
-	if (one && created)
-		one->written++;
+	take_written(s, c, (struct session_text){at, left}, created);
 	if (buf_puts(b, "{") < 0 || add_text(b, "path", c->path) < 0)
 		return -1;
 	return buf_printf(b, ",\"size_bytes\":%" PRIu64 "}", size);
@@ -189,7 +208,7 @@ static int answer_read(const struct session_call *c, const struct result *r,
 		       struct session_answer *a, struct buf *b)
 {
 	const char *at = r->out.kept.bytes;
-	size_t left = r->out.kept.len;
+	size_t left = r->out.kept.len, whole;
 	uint64_t size;
 	bool text;
 
@@ -198,9 +217,15 @@ static int answer_read(const struct session_call *c, const struct result *r,
 	a->raw = c->raw;
 	a->size = size;
 	a->offset = c->offset;
+	if (c->from_end)
+		a->offset = c->offset < size ? size - c->offset : 0;
 	if (c->raw)
 		return buf_add(b, at, left);
-	text = !c->want_base64 && utf8_valid(at, left);
+	/* a character that was cut is left out: for that alone it is not base64 */
+	whole = left < size ? utf8_whole(at, left) : left;
+	text = !c->want_base64 && utf8_valid(at, whole);
+	if (text)
+		left = whole;
 	if (buf_puts(b, "{") < 0 || add_text(b, "path", c->path) < 0 ||
 	    buf_puts(b, ",\"content\":") < 0)
 		return -1;
@@ -265,18 +290,16 @@ static int answer_list(const struct result *r, struct buf *b)
 			return -1;
 	if (buf_puts(b, "]") < 0)
 		return -1;
+	/* a name need not be text, and has to come back as it is */
 	if (more && last.p &&
-	    (buf_puts(b, ",\"next\":") < 0 || buf_json_string(b, last.p, last.len) < 0))
+	    (buf_puts(b, ",\"next\":\"") < 0 || buf_base64(b, last.p, last.len) < 0 ||
+	     buf_puts(b, "\"") < 0))
 		return -1;
 	return buf_puts(b, "}");
 }
 
-static int answer_delete(struct sessions *s, const struct session_call *c, struct buf *b)
+static int answer_delete(const struct session_call *c, struct buf *b)
 {
-	struct session *one = store_of(s, c);
-
-	if (one && one->written)
-		one->written--;
 	if (buf_puts(b, "{\"deleted\":true,") < 0 || add_text(b, "path", c->path) < 0)
 		return -1;
 	return buf_puts(b, "}");
@@ -288,7 +311,7 @@ static int answer(struct sessions *s, const struct session_call *c,
 {
 	switch (c->tool) {
 	case TOOL_OPEN:
-		return answer_open(s, c, b);
+		return answer_open(s, c, b, e);
 	case TOOL_EXEC:
 		return answer_exec(r, b);
 	case TOOL_WRITE:
@@ -298,11 +321,11 @@ static int answer(struct sessions *s, const struct session_call *c,
 	case TOOL_LIST:
 		return answer_list(r, b);
 	case TOOL_DELETE:
-		return answer_delete(s, c, b);
+		return answer_delete(c, b);
 	case TOOL_CLOSE:
 		return buf_printf(b, "{\"closed\":true,\"session_id\":\"%s\"}", c->id);
 	case TOOL_SCOPE:
-		return buf_puts(b, "{\"closed\":1}");
+		return buf_printf(b, "{\"closed\":%u}", c->closed + 1);
 	case TOOL_FORK:
 		return answer_fork(s, c, b, e);
 	case TOOL_CHECKPOINT:
@@ -338,6 +361,7 @@ int session_over(struct sessions *s, uint64_t who, const struct session_end *end
 	const struct result *r = end->r;
 	struct session_call *c = session_call_find(s, who);
 	const bool files = c && c->tool >= TOOL_WRITE && c->tool <= TOOL_DELETE;
+	bool failed;
 	int rc;
 
 	assert(c);
@@ -355,7 +379,12 @@ int session_over(struct sessions *s, uint64_t who, const struct session_end *end
 			(void)err_server(e, 500, "session_fault",
 					 "the session said what nobody understands");
 	}
-	settle(s, c, rc < 0);
+	failed = rc < 0;
+	if (!failed && c->tool == TOOL_SCOPE)
+		rc = session_close_next(s, c, e);
+	if (rc > 0)
+		a->who = 0; /* who waits is told when all are closed */
+	settle(s, c, failed);
 	session_call_free(s, c);
-	return rc;
+	return rc < 0 ? -1 : 0;
 }

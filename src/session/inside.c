@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * inside.c - our own binary inside a session: reads, writes, lists, removes files
+ * inside.c - our own binary inside a session: reads, writes, removes files
  *
  * Runs in: a session, as a command there with all that a command is denied. So whatever
  * a link, a race or a name leads to, it is something that a command could have reached
  * by itself. What it says is read by answer.c; its exit status is a row of the table
  * there.
  *
- *	read PATH OFFSET MOST           "SIZE\n" and the bytes
- *	write PATH MODE HOW LENGTH      the bytes come by stdin; "SIZE NEW\n"
- *	list PATH one|all BEHIND        "MORE\n" and entries
- *	delete PATH one|all
+ *	read PATH OFFSET|-LAST MOST     "SIZE\n" and the bytes
+ *	write PATH MODE any|new LENGTH NEED LISTED
+ *	                                stdin: LISTED bytes, which are paths, then those
+ *	                                of the file. Made only if NEED of the paths are
+ *	                                gone. "SIZE NEW\n" and the paths that are gone
+ *	list PATH one|all BEHIND        "MORE\n" and entries; inside_list.c
+ *	delete PATH one|all any|directory
  */
-#include "session/store.h"
+#include "session/inside.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -31,11 +32,12 @@
 #include "base/fs.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "session/store.h"
 
 #define CHUNK (64 * 1024)
-#define WALK_FDS 32
+#define LISTED_MOST (1u << 20) /* of paths, more than a session is given */
 
-static int status_of(int num)
+int inside_status(int num)
 {
 	switch (num) {
 	case ENOENT:
@@ -68,13 +70,24 @@ static int status_of(int num)
 	}
 }
 
-/* the kernel's own files are nobody's, by whatever name */
-static bool is_kernels(int fd)
+bool inside_is_kernels(int fd)
 {
 	struct statfs fs;
 
 	return fstatfs(fd, &fs) < 0 || fs.f_type == PROC_SUPER_MAGIC ||
 	       fs.f_type == SYSFS_MAGIC;
+}
+
+/* "12", or "-12": so many at the end */
+static int read_offset(const char *word, uint64_t size, uint64_t *out)
+{
+	const bool last = word[0] == '-';
+	uint64_t n;
+
+	if (num_u64(word + last, &n) < 0)
+		return -1;
+	*out = !last ? n : n < size ? size - n : 0;
+	return 0;
 }
 
 static int inside_read(char **words)
@@ -85,23 +98,32 @@ static int inside_read(char **words)
 	struct stat st;
 	ssize_t n = 1;
 
-	if (num_u64(words[1], &at) < 0 || num_u64(words[2], &left) < 0)
-		return INSIDE_FAULT;
-	/* a FIFO without a writer is opened, and not waited for */
+	/* who waits for a FIFO's reader must not take us for it */
+	if (stat(words[0], &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
+		return INSIDE_NOT_A_FILE;
+	/* if it is one by now it is opened, and not waited for */
 	fd = open(words[0], O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return status_of(errno);
-	if (is_kernels(fd))
+		return inside_status(errno);
+	if (inside_is_kernels(fd))
 		return INSIDE_BLOCKED;
 	if (S_ISDIR(st.st_mode))
 		return INSIDE_IS_A_DIRECTORY;
 	if (!S_ISREG(st.st_mode))
 		return INSIDE_NOT_A_FILE;
+	if (read_offset(words[1], (uint64_t)st.st_size, &at) < 0 ||
+	    num_u64(words[2], &left) < 0)
+		return INSIDE_FAULT;
+	/* no more than its size, which is said first, though it may grow */
+	if (at >= (uint64_t)st.st_size)
+		left = 0;
+	else if (left > (uint64_t)st.st_size - at)
+		left = (uint64_t)st.st_size - at;
 	dprintf(STDOUT_FILENO, "%llu\n", (unsigned long long)st.st_size);
 	while (left && n > 0) {
 		n = pread(fd, bytes, left < CHUNK ? left : CHUNK, (off_t)at);
 		if (n < 0 || (n > 0 && fs_write_all(STDOUT_FILENO, bytes, (size_t)n) < 0))
-			return status_of(errno);
+			return inside_status(errno);
 		at += (uint64_t)n;
 		left -= (uint64_t)n;
 	}
@@ -145,188 +167,153 @@ static int copy_in(int fd, uint64_t left)
 	return 0;
 }
 
-/* A file without a name until it is whole; where the file system has none such, or one
- * is to be replaced, it has another name for a moment. */
-static int open_nameless(int dir_fd, const char *temporary, bool *named)
-{
-	int fd = openat(dir_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+struct placing {
+	int dir_fd, fd;
+	char partial[32]; /* the name that it has for a moment, if it is named */
+	const char *name;
+	bool named, replace;
+};
 
-	*named = fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == ENOENT);
-	return *named ? openat(dir_fd, temporary,
-			       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)
-		      : fd;
+/* A file without a name until it is whole; where the file system has none such it has
+ * another one. */
+static int begin(struct placing *p)
+{
+	p->fd = openat(p->dir_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	if (p->fd >= 0)
+		return flock(p->fd, LOCK_EX | LOCK_NB);
+	if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)
+		return -1;
+	p->fd = partial_open(p->dir_fd, p->partial);
+	p->named = p->fd >= 0;
+	return p->fd < 0 ? -1 : 0;
 }
 
-static int give_name(int fd, int dir_fd, const char *name)
+static int give_name(const struct placing *p)
 {
 	char proc[40];
 
-	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", fd);
-	return linkat(AT_FDCWD, proc, dir_fd, name, AT_SYMLINK_FOLLOW);
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", p->fd);
+	return linkat(AT_FDCWD, proc, p->dir_fd, p->name, AT_SYMLINK_FOLLOW);
 }
-
-struct placing {
-	int dir_fd, fd;
-	const char *temporary, *name;
-	bool named, replace;
-};
 
 /* whole, and on the disk, or not there */
 static int place(struct placing *p)
 {
 	if (fsync(p->fd) < 0)
 		return -1;
-	if (!p->named && give_name(p->fd, p->dir_fd, p->name) == 0)
+	if (!p->named && give_name(p) == 0)
 		return fsync(p->dir_fd);
 	if (!p->named && (errno != EEXIST || !p->replace ||
-			  give_name(p->fd, p->dir_fd, p->temporary) < 0))
+			  partial_link(p->fd, p->dir_fd, p->partial) < 0))
 		return -1;
 	p->named = true;
-	if (p->replace ? renameat(p->dir_fd, p->temporary, p->dir_fd, p->name) < 0
-		       : renameat2(p->dir_fd, p->temporary, p->dir_fd, p->name,
-				   RENAME_NOREPLACE) < 0)
+	if (renameat2(p->dir_fd, p->partial, p->dir_fd, p->name,
+		      p->replace ? 0 : RENAME_NOREPLACE) < 0)
 		return -1;
 	p->named = false;
 	return fsync(p->dir_fd);
 }
 
-static int inside_write(char **words)
+static bool is_gone(const char *path)
 {
-	const bool may_new = strcmp(words[2], "existing") != 0;
-	auto_fd int dir_fd = -1;
-	auto_fd int fd = -1;
-	char temporary[64], *name;
-	struct placing p;
-	unsigned mode;
-	uint64_t len;
+	struct stat st;
+
+	return lstat(path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR);
+}
+
+/* of the paths that stdin begins with those that are gone, each with its NUL */
+static int read_gone(uint64_t listed, struct buf *gone)
+{
+	char *all = mem_array(listed + 1, 1);
+	size_t len = 0;
+	ssize_t n = 1;
+
+	while (len < listed && n > 0) {
+		n = read(STDIN_FILENO, all + len, listed - len);
+		len += n > 0 ? (size_t)n : 0;
+	}
+	for (const char *at = all; at < all + len; at += strlen(at) + 1)
+		if (is_gone(at))
+			(void)buf_add(gone, at, strlen(at) + 1); /* it has the room */
+	free(all);
+	return len == listed ? 0 : -1;
+}
+
+static size_t count_paths(const struct buf *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->len; i++)
+		n += b->bytes[i] == 0;
+	return n;
+}
+
+/* "SIZE NEW\n"; words: of inside_write() from HOW on */
+static int write_as(struct placing *p, mode_t mode, char **words)
+{
+	uint64_t len, need, listed;
+	struct buf gone;
 	struct stat st;
 	bool there;
 	int rc = 0;
 
-	mode = (unsigned)strtoul(words[1], NULL, 8);
-	if (num_u64(words[3], &len) < 0)
+	if (num_u64(words[1], &len) < 0 || num_u64(words[2], &need) < 0 ||
+	    num_range(words[3], 0, LISTED_MOST, &listed) < 0)
 		return INSIDE_FAULT;
-	dir_fd = open_parent(words[0], &name);
-	if (dir_fd < 0)
-		return status_of(errno);
-	there = fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-	if (there && S_ISDIR(st.st_mode))
-		return INSIDE_IS_A_DIRECTORY;
-	if (!there && !may_new)
-		return INSIDE_TOO_MANY;
-	snprintf(temporary, sizeof(temporary), ".sandbox-%d.partial", getpid());
-	p = (struct placing){.dir_fd = dir_fd, .temporary = temporary, .name = name};
-	p.replace = strcmp(words[2], "new") != 0;
-	p.fd = fd = open_nameless(dir_fd, temporary, &p.named);
-	if (fd < 0)
-		return status_of(errno);
-	if (copy_in(fd, len) < 0 || fchmod(fd, mode) < 0 || place(&p) < 0)
-		rc = status_of(errno);
-	if (p.named)
-		(void)unlinkat(dir_fd, temporary, 0); /* it is not what was wanted */
-	if (rc == 0)
+	buf_init(&gone, LISTED_MOST);
+	there = fstatat(p->dir_fd, p->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	p->replace = strcmp(words[0], "any") == 0;
+	if (read_gone(listed, &gone) < 0)
+		rc = INSIDE_FAULT;
+	else if (there && S_ISDIR(st.st_mode))
+		rc = INSIDE_IS_A_DIRECTORY;
+	else if (!there && count_paths(&gone) < need)
+		rc = INSIDE_TOO_MANY;
+	else if (begin(p) < 0 || copy_in(p->fd, len) < 0 || fchmod(p->fd, mode) < 0 ||
+		 place(p) < 0)
+		rc = inside_status(errno);
+	if (p->named)
+		(void)unlinkat(p->dir_fd, p->partial, 0); /* it is not what was wanted */
+	if (rc == 0) {
 		dprintf(STDOUT_FILENO, "%llu %d\n", (unsigned long long)len, !there);
+		rc = fs_write_all(STDOUT_FILENO, gone.bytes, gone.len) < 0 ? INSIDE_FAULT
+									   : 0;
+	}
+	buf_done(&gone);
 	return rc;
 }
 
-/* ---- lists: a page of the first names behind one, in their order, however many there
- * are ---- */
-
-struct entry {
+static int inside_write(char **words)
+{
+	const mode_t mode = (mode_t)strtoul(words[1], NULL, 8);
+	struct placing p = {.dir_fd = -1, .fd = -1};
 	char *name;
-	struct stat st;
-};
+	int rc;
 
-static struct {
-	struct entry list[2 * SESSION_ENTRIES];
-	size_t count;
-	bool more;
-	const char *behind;
-	size_t base; /* of a walk: what comes before the names */
-} page;
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+	p.dir_fd = open_parent(words[0], &name);
+	if (p.dir_fd < 0)
+		return inside_status(errno);
+	p.name = name;
+	/* it would be taken for what a killed write left */
+	rc = partial_is(name) ? INSIDE_BLOCKED : write_as(&p, mode, words + 2);
+	defer_close(&p.fd);
+	defer_close(&p.dir_fd);
+	return rc;
 }
 
-static void shrink(void)
+/* empty is also one with nothing that is shown */
+static int remove_empty(int dir_fd, const char *name)
 {
-	qsort(page.list, page.count, sizeof(page.list[0]), by_name);
-	while (page.count > SESSION_ENTRIES) {
-		free(page.list[--page.count].name);
-		page.more = true;
-	}
-}
+	auto_fd int fd = -1;
 
-static void add(const char *name, const struct stat *st)
-{
-	if (strcmp(name, page.behind) <= 0 && page.behind[0])
-		return;
-	if (page.count == 2 * (size_t)SESSION_ENTRIES)
-		shrink();
-	page.list[page.count].st = *st;
-	page.list[page.count++].name = mem_copy(name);
-}
-
-static int on_walk(const char *path, const struct stat *st, int type, struct FTW *at)
-{
-	if (at->level > 0 && type != FTW_NS)
-		add(path + page.base, st);
-	return 0;
-}
-
-static int list_one(const char *path)
-{
-	struct dirent *d;
-	struct stat st;
-	DIR *dir = opendir(path);
-
-	if (!dir)
+	if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0)
+		return 0;
+	if (errno != ENOTEMPTY)
 		return -1;
-	while ((d = readdir(dir))) {
-		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 &&
-		    fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-			add(d->d_name, &st);
-	}
-	closedir(dir);
-	return 0;
-}
-
-static char letter(mode_t mode)
-{
-	return S_ISREG(mode)    ? 'f'
-	       : S_ISDIR(mode)  ? 'd'
-	       : S_ISLNK(mode)  ? 'l'
-	       : S_ISFIFO(mode) ? 'p'
-	       : S_ISSOCK(mode) ? 's'
-				: 'c';
-}
-
-static int inside_list(char **words)
-{
-	auto_fd int fd = open(words[0], O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
-
-	if (fd < 0)
-		return status_of(errno);
-	if (is_kernels(fd))
-		return INSIDE_BLOCKED;
-	page.behind = words[2];
-	page.base = strlen(words[0]) + (words[0][1] ? 1 : 0);
-	if (strcmp(words[1], "all") == 0
-		    ? nftw(words[0], on_walk, WALK_FDS, FTW_PHYS | FTW_MOUNT) < 0
-		    : list_one(words[0]) < 0)
-		return status_of(errno);
-	shrink();
-	printf("%d\n", page.more);
-	for (size_t i = 0; i < page.count; i++) {
-		const struct entry *n = &page.list[i];
-
-		printf("%c %llu %u %lld %s%c", letter(n->st.st_mode),
-		       (unsigned long long)n->st.st_size, n->st.st_mode & 07777,
-		       n->st.st_mtime < 0 ? 0LL : (long long)n->st.st_mtime, n->name, 0);
-	}
-	return fflush(stdout) == 0 ? 0 : INSIDE_FAULT;
+	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		partial_sweep_all(fd);
+	return unlinkat(dir_fd, name, AT_REMOVEDIR);
 }
 
 static int inside_delete(char **words)
@@ -343,12 +330,14 @@ static int inside_delete(char **words)
 	*slash = '\0';
 	dir_fd = open(words[0][0] ? words[0] : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0 || fstatat(dir_fd, slash + 1, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return status_of(errno);
+		return inside_status(errno);
+	if (!S_ISDIR(st.st_mode) && strcmp(words[2], "directory") == 0)
+		return INSIDE_NOT_A_DIRECTORY;
 	if (!S_ISDIR(st.st_mode))
-		return unlinkat(dir_fd, slash + 1, 0) < 0 ? status_of(errno) : 0;
+		return unlinkat(dir_fd, slash + 1, 0) < 0 ? inside_status(errno) : 0;
 	if (strcmp(words[1], "all") == 0)
-		return fs_remove_tree(dir_fd, slash + 1) < 0 ? status_of(errno) : 0;
-	return unlinkat(dir_fd, slash + 1, AT_REMOVEDIR) < 0 ? status_of(errno) : 0;
+		return fs_remove_tree(dir_fd, slash + 1) < 0 ? inside_status(errno) : 0;
+	return remove_empty(dir_fd, slash + 1) < 0 ? inside_status(errno) : 0;
 }
 
 int session_inside_main(int argc, char **argv)
@@ -359,9 +348,9 @@ int session_inside_main(int argc, char **argv)
 		int (*run)(char **words);
 	} operations[] = {
 		{"read", 3, inside_read},
-		{"write", 4, inside_write},
+		{"write", 6, inside_write},
 		{"list", 3, inside_list},
-		{"delete", 2, inside_delete},
+		{"delete", 3, inside_delete},
 	};
 
 	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)

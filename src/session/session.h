@@ -8,6 +8,7 @@
  *	images.c  what they can be made of
  *	network.c what they may reach
  *	sweep.c   the end of those that nobody uses
+ *	written.c which files the tools made
  *	inside.c  our own binary inside a session: reads, writes, lists, removes files
  *
  * One implementation for REST, /tools and MCP: session_begin() takes a tool and a parsed
@@ -75,6 +76,7 @@ struct session_request {
 		agent_run;     /* X-Workflow-Run-Id, X-Agent-Run-Id */
 	bool raw;              /* the bytes of a file, not JSON */
 	uint64_t offset, most; /* of a raw one; 0: all there is */
+	bool from_end;         /* the last ones: so many as offset says */
 	uint64_t who;          /* the job's number */
 	bool live;             /* exec: output as it comes */
 	const char *request_id, *traceparent;

@@ -33,7 +33,7 @@
 #include "job/share.h"
 #include "wire/setup.h"
 
-#define FILE_BYTES (1 << 20)
+#define FILE_BYTES (4 << 20) /* more than variables and paths can be together */
 #define NAME_BYTES (2 * SESSION_KEY + sizeof(".json"))
 #define PARTIAL ".partial"
 #define VERSION 1 /* of the form of a file; the first had none, and the same members */
@@ -125,6 +125,7 @@ static void free_one(struct session *one)
 	for (char **w = one->env; w && *w; w++)
 		free(*w);
 	free(one->env);
+	written_free(one);
 	free(one->checkpoint);
 	free(one->allow_network);
 	free(one);
@@ -168,7 +169,8 @@ static int describe(const struct session *one, struct buf *b)
 		if ((w != one->env && buf_puts(b, ",") < 0) ||
 		    buf_json_string(b, *w, strlen(*w)) < 0)
 			return -1;
-	if (buf_puts(b, "],\"checkpoints\":[") < 0)
+	if (buf_puts(b, "],\"written\":[") < 0 || written_describe(one, b) < 0 ||
+	    buf_puts(b, "],\"checkpoints\":[") < 0)
 		return -1;
 	for (size_t i = 0; i < one->checkpoint_count; i++) {
 		key_text(one->checkpoint[i].key, key);
@@ -289,6 +291,7 @@ static void fill(struct session *one, const struct json *v)
 
 		one->env[i] = mem_copy(text ? text : "");
 	}
+	written_fill(one, json_member(v, "written"));
 	fill_checkpoints(one, json_member(v, "checkpoints"));
 	(void)take_key(v, "key", one->key); /* a fork's is none of its name */
 }

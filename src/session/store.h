@@ -30,8 +30,9 @@ struct session {
 	uint64_t created_sec, used_sec; /* wall clock */
 	uint32_t timeout_ms;
 	uint64_t max_file_bytes, max_files;
-	uint64_t written; /* files that were made by sandbox_fs_write */
-	char **env;       /* "NAME=value", of all its commands */
+	char **written; /* files that sandbox_fs_write made: their paths; written.c */
+	size_t written_count;
+	char **env; /* "NAME=value", of all its commands */
 	char image[IMAGE_NAME];
 	bool read_only;
 	bool root;           /* its user is, and not sandbox */
@@ -52,7 +53,8 @@ struct session_call {
 	char id[SESSION_ID], owner[SESSION_OWNER];
 	char *path; /* as the answer names it; NULL: of no file */
 	bool created;
-	bool raw, want_base64;
+	bool raw, want_base64, from_end;
+	uint32_t closed; /* of a scope: so many before this one */
 	/* of a fork, and of checkpoints */
 	uint8_t other_key[SESSION_KEY];
 	uint32_t count;
@@ -97,10 +99,24 @@ bool store_owned(const struct session *one, const char *owner);
 void store_remove(struct sessions *s, struct session *one);
 uint64_t store_now_sec(void);
 
+/* --- written.c: the files that count against max_files */
+/* how many of them must be gone before another is made; 0: none, and then *paths stays
+ * empty, else it gets those that may be, each with its NUL */
+uint64_t written_need(const struct sessions *s, const struct session *one,
+		      const char *path, struct buf *paths);
+/* these are gone, and this one was made */
+void written_change(struct session *one, const char *gone, size_t len, const char *made);
+void written_copy(const struct session *from, struct session *to);
+int written_describe(const struct session *one, struct buf *b);
+void written_fill(struct session *one, const struct json *list);
+void written_free(struct session *one);
+
 /* --- tools.c */
 /* closes it; q: who asked, and is told; NULL: nobody */
 int session_close_one(struct sessions *s, struct session *one,
 		      const struct session_request *q, struct err *e);
+/* c closed one of a scope: closes the next; 1, 0: there is none, or -1 and *e */
+int session_close_next(struct sessions *s, const struct session_call *c, struct err *e);
 /* an argument, where the URL says nothing; p NULL: neither does */
 int session_arg(const struct session_request *q, const char *name,
 		const struct session_text *given, struct session_text *out,
@@ -131,6 +147,8 @@ int session_describe(const struct sessions *s, const struct session *one,
 		     struct buf *out);
 
 const char *session_user(const struct session *one);
+/* as sandbox_open answers */
+int session_opened(const struct session *one, bool created, struct buf *out);
 
 /* --- tool_*.c: 1: a job has begun; -1 and *e */
 int tool_open(struct sessions *s, const struct session_request *q, struct err *e);

@@ -22,9 +22,11 @@
 #define FILE_BYTES (10u << 20)
 #define SPARE_KB 64 /* of an answer of inside.c: its head, and the marker of a cut */
 #define LIST_KB 8192
+#define PATHS_BYTES (1u << 20) /* of all that sandbox_fs_write may have made */
+#define WORDS 7
 
 struct files_ask {
-	const char *const *words; /* the operation, the path, and up to three more */
+	const char *const *words; /* the operation, the path, and up to five more */
 	uint64_t answer_kb;
 	struct buf *input; /* NULL: none; else taken */
 };
@@ -41,8 +43,8 @@ static int files_job(struct sessions *s, const struct session_request *q,
 	session_job(s, one, SESSION_EXEC, &wanted, &r);
 	r.row = s->files_row;
 	r.limits.output_kb = (uint32_t)ask->answer_kb;
-	r.args = mem_array(6, sizeof(*r.args));
-	for (n = 0; n < 5 && words[n]; n++)
+	r.args = mem_array(WORDS + 1, sizeof(*r.args));
+	for (n = 0; n < WORDS && words[n]; n++)
 		r.args[n] = mem_copy(words[n]);
 	if (ask->input) {
 		r.stdin_text = *ask->input;
@@ -55,7 +57,8 @@ static int files_job(struct sessions *s, const struct session_request *q,
 	return session_submit(s, c, &r, false, e);
 }
 
-/* "/work/a.txt"; usual: NULL, or what is meant when nothing is said */
+/* "/work/a.txt"; usual: NULL, or what is meant when nothing is said. 1: it was written as
+ * a directory's; 0, or -1 and *e */
 static int get_path(const struct session_request *q, const char *usual,
 		    char out[SESSION_PATH_MAX + 1], struct err *e)
 {
@@ -71,7 +74,17 @@ static int get_path(const struct session_request *q, const char *usual,
 	if (session_path_resolve(text.p, text.len, &p, e) < 0)
 		return -1;
 	snprintf(out, SESSION_PATH_MAX + 1, "/%s", p.text);
-	return 0;
+	return p.directory;
+}
+
+static int get_file_path(const struct session_request *q, char out[SESSION_PATH_MAX + 1],
+			 struct err *e)
+{
+	const int rc = get_path(q, NULL, out, e);
+
+	return rc <= 0 ? rc
+		       : err_client(e, 400, "bad_path",
+				    "a path with a slash at its end is a directory's");
 }
 
 static int get_content(const struct session_request *q, struct buf *out, struct err *e)
@@ -120,42 +133,71 @@ static int get_mode(const struct session_request *q, unsigned *out, struct err *
 	return 0;
 }
 
+/* what inside.c has from its stdin: the paths, then the file */
+static int join(struct buf *paths, struct buf *content, struct err *e)
+{
+	struct buf both = {0};
+
+	if (paths->len == 0)
+		return 0;
+	buf_init(&both, paths->len + content->len);
+	if (buf_reserve(&both, both.cap_bytes) < 0 ||
+	    buf_add(&both, paths->bytes, paths->len) < 0 ||
+	    buf_add(&both, content->bytes, content->len) < 0) {
+		buf_done(&both);
+		return err_errno(e, "keep a file");
+	}
+	buf_done(content);
+	*content = both;
+	return 0;
+}
+
+struct write_ask {
+	char path[SESSION_PATH_MAX + 1];
+	unsigned mode;
+	bool overwrite;
+	struct buf content, paths;
+};
+
+static int write_job(struct sessions *s, const struct session_request *q,
+		     struct session *one, struct write_ask *w, struct err *e)
+{
+	char mode[16], size[24], need[24], listed[24];
+	const char *const words[WORDS] = {
+		"write", w->path, mode, w->overwrite ? "any" : "new", size, need, listed};
+
+	if (w->content.len > one->max_file_bytes)
+		return err_client(e, 413, "file_too_large",
+				  "a file may have %llu bytes in this session",
+				  (unsigned long long)one->max_file_bytes);
+	snprintf(mode, sizeof(mode), "%o", w->mode);
+	snprintf(size, sizeof(size), "%zu", w->content.len);
+	/* one that is there already may always be written */
+	snprintf(need, sizeof(need), "%llu",
+		 (unsigned long long)written_need(s, one, w->path, &w->paths));
+	snprintf(listed, sizeof(listed), "%zu", w->paths.len);
+	if (join(&w->paths, &w->content, e) < 0)
+		return -1;
+	return files_job(
+		s, q, one,
+		&(struct files_ask){words, SPARE_KB + w->paths.len / 1024, &w->content},
+		e);
+}
+
 int tool_write(struct sessions *s, const struct session_request *q, struct session *one,
 	       struct err *e)
 {
-	char path[SESSION_PATH_MAX + 1], digits[16], how[16], size[24];
-	const char *const words[5] = {"write", path, digits, how, size};
-	bool overwrite = true;
-	struct buf content;
-	unsigned mode;
+	struct write_ask w = {.overwrite = true};
 	int rc = -1;
 
-	buf_init(&content, 0);
-	if (get_path(q, NULL, path, e) < 0 || get_mode(q, &mode, e) < 0 ||
-	    (q->args && json_get_bool(q->args, "overwrite", &overwrite, e) < 0) ||
-	    get_content(q, &content, e) < 0) {
-		buf_done(&content);
-		return -1;
-	}
-	snprintf(digits, sizeof(digits), "%o", mode);
-	/* one that is there already may always be written */
-	snprintf(how, sizeof(how), "%s",
-		 one->written >= one->max_files ? "existing"
-		 : overwrite                    ? "any"
-						: "new");
-	snprintf(size, sizeof(size), "%zu", content.len);
-	if (content.len > one->max_file_bytes)
-		(void)err_client(e, 413, "file_too_large",
-				 "a file may have %llu bytes in this session",
-				 (unsigned long long)one->max_file_bytes);
-	else if (one->written >= one->max_files && !overwrite)
-		(void)err_client(e, 409, "too_many_files",
-				 "this session has its %llu files already",
-				 (unsigned long long)one->max_files);
-	else
-		rc = files_job(s, q, one, &(struct files_ask){words, SPARE_KB, &content},
-			       e);
-	buf_done(&content);
+	buf_init(&w.content, 0);
+	buf_init(&w.paths, PATHS_BYTES);
+	if (get_file_path(q, w.path, e) == 0 && get_mode(q, &w.mode, e) == 0 &&
+	    (!q->args || json_get_bool(q->args, "overwrite", &w.overwrite, e) >= 0) &&
+	    get_content(q, &w.content, e) == 0)
+		rc = write_job(s, q, one, &w, e);
+	buf_done(&w.content);
+	buf_done(&w.paths);
 	return rc;
 }
 
@@ -163,12 +205,12 @@ int tool_read(struct sessions *s, const struct session_request *q, struct sessio
 	      struct err *e)
 {
 	char path[SESSION_PATH_MAX + 1], offset[24], most[24];
-	const char *const words[5] = {"read", path, offset, most, NULL};
+	const char *const words[WORDS] = {"read", path, offset, most};
 	struct files_ask ask = {words, SPARE_KB, NULL};
 	double wanted = FILE_BYTES;
 	struct session_text encoding;
 
-	if (get_path(q, NULL, path, e) < 0 ||
+	if (get_file_path(q, path, e) < 0 ||
 	    session_arg(q, "encoding", NULL, &encoding, e) < 0 ||
 	    (q->args && json_get_number(q->args, "max_bytes", &wanted, e) < 0))
 		return -1;
@@ -181,32 +223,46 @@ int tool_read(struct sessions *s, const struct session_request *q, struct sessio
 		wanted = (double)q->most;
 	if (wanted > FILE_BYTES)
 		wanted = FILE_BYTES;
-	snprintf(offset, sizeof(offset), "%llu", (unsigned long long)q->offset);
+	snprintf(offset, sizeof(offset), "%s%llu", q->from_end ? "-" : "",
+		 (unsigned long long)q->offset);
 	snprintf(most, sizeof(most), "%.0f", wanted);
 	ask.answer_kb += (uint64_t)wanted / 1024;
 	if (files_job(s, q, one, &ask, e) < 0)
 		return -1;
 	s->calls->want_base64 = session_text_is(encoding, "base64");
+	s->calls->from_end = q->from_end;
 	return 1;
+}
+
+/* where a page begins: behind this name, which need not be text */
+static int get_cursor(const struct session_request *q, char **out, struct err *e)
+{
+	struct session_text cursor;
+	ssize_t len = 0;
+
+	if (session_arg(q, "cursor", NULL, &cursor, e) < 0)
+		return -1;
+	*out = mem_zero(SESSION_PATH_MAX + 4);
+	if (cursor.p && cursor.len)
+		len = cursor.len > base64_room(SESSION_PATH_MAX)
+			      ? -1
+			      : base64_decode(cursor.p, cursor.len, *out);
+	if (len < 0 || memchr(*out, 0, (size_t)len))
+		return err_bad(e, "cursor is not what a listing gave as next");
+	return 0;
 }
 
 int tool_list(struct sessions *s, const struct session_request *q, struct session *one,
 	      struct err *e)
 {
 	char path[SESSION_PATH_MAX + 1];
-	struct session_text cursor;
 	bool recursive = false;
 	auto_free char *behind = NULL;
-	const char *words[5] = {"list", path, "one", NULL, NULL};
+	const char *words[WORDS] = {"list", path, "one"};
 
-	if (get_path(q, ".", path, e) < 0 ||
-	    session_arg(q, "cursor", NULL, &cursor, e) < 0 ||
+	if (get_path(q, ".", path, e) < 0 || get_cursor(q, &behind, e) < 0 ||
 	    (q->args && json_get_bool(q->args, "recursive", &recursive, e) < 0))
 		return -1;
-	if (cursor.p &&
-	    (cursor.len > SESSION_PATH_MAX || memchr(cursor.p, 0, cursor.len)))
-		return err_bad(e, "cursor is not what a listing gave as next");
-	behind = mem_copy_n(cursor.p ? cursor.p : "", cursor.len);
 	words[3] = behind;
 	if (recursive)
 		words[2] = "all";
@@ -217,13 +273,15 @@ int tool_delete(struct sessions *s, const struct session_request *q, struct sess
 		struct err *e)
 {
 	char path[SESSION_PATH_MAX + 1];
-	const char *words[5] = {"delete", path, "one", NULL, NULL};
+	const char *words[WORDS] = {"delete", path, "one", "any"};
 	bool recursive = false;
+	const int rc = get_path(q, NULL, path, e);
 
-	if (get_path(q, NULL, path, e) < 0 ||
-	    (q->args && json_get_bool(q->args, "recursive", &recursive, e) < 0))
+	if (rc < 0 || (q->args && json_get_bool(q->args, "recursive", &recursive, e) < 0))
 		return -1;
 	if (recursive)
 		words[2] = "all";
+	if (rc > 0)
+		words[3] = "directory";
 	return files_job(s, q, one, &(struct files_ask){words, SPARE_KB, NULL}, e);
 }

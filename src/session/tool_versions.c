@@ -175,7 +175,14 @@ static struct session *copy_of(struct sessions *s, const struct session *from,
 	one->timeout_ms = from->timeout_ms;
 	one->max_file_bytes = from->max_file_bytes;
 	one->max_files = from->max_files;
-	one->written = from->written;
+	written_copy(from, one);
+	/* it goes with the others of a scope, and is not found by it */
+	memcpy(one->scope_type, from->scope_type, sizeof(one->scope_type));
+	memcpy(one->scope_id, from->scope_id, sizeof(one->scope_id));
+	/* the same files, with the same bound */
+	one->disk = from->disk;
+	one->disk_limit_bytes = from->disk_limit_bytes;
+	one->disk_used_bytes = from->disk_used_bytes;
 	while (from->env && from->env[words])
 		words++;
 	one->env = mem_array(words + 1, sizeof(*one->env));
@@ -209,14 +216,10 @@ int answer_fork(struct sessions *s, const struct session_call *c, struct buf *b,
 	for (i = 0; i < c->count; i++)
 		if (store_save(s, made[i], e) < 0)
 			return undo(s, made, c->count);
-	(void)buf_puts(b, "{\"sessions\":[");
 	for (i = 0; i < c->count; i++)
-		(void)buf_printf(b,
-				 "%s{\"session_id\":\"%s\",\"image\":\"%s\","
-				 "\"workdir\":\"/work\",\"user\":\"%s\","
-				 "\"status\":\"ready\",\"created\":true}",
-				 i ? "," : "", made[i]->id, made[i]->image,
-				 session_user(made[i]));
+		if (buf_puts(b, i ? "," : "{\"sessions\":[") < 0 ||
+		    session_opened(made[i], true, b) < 0)
+			return err_errno(e, "tell of new sessions");
 	return buf_puts(b, "]}") < 0 ? err_errno(e, "tell of new sessions") : 0;
 }
 

@@ -325,18 +325,51 @@ static int list_all(const struct sessions *s, const char *owner, struct buf *out
 	return 0;
 }
 
+/* a fork is of the scope that its source is of */
+static struct session *of_scope(const struct sessions *s, const char *owner,
+				struct session_text type, struct session_text id)
+{
+	struct session *one = s->first;
+
+	while (one && (one->closing || !session_text_is(type, one->scope_type) ||
+		       !session_text_is(id, one->scope_id) || !store_owned(one, owner)))
+		one = one->next;
+	return one;
+}
+
+/* One after the other, so that they take no more than one place of commands, and a fork
+ * that is made meanwhile is closed too. */
+int session_close_next(struct sessions *s, const struct session_call *c, struct err *e)
+{
+	const struct session *last = store_of(s, c);
+	struct session *one =
+		last ? of_scope(s, c->owner,
+				(struct session_text){last->scope_type,
+						      strlen(last->scope_type)},
+				(struct session_text){last->scope_id,
+						      strlen(last->scope_id)})
+		     : NULL;
+
+	if (!one)
+		return 0;
+	if (session_close_one(s, one, NULL, e) < 0)
+		return -1;
+	s->calls->tool = TOOL_SCOPE;
+	s->calls->waiter = c->waiter;
+	s->calls->closed = c->closed + 1;
+	return 1;
+}
+
 static int close_scope(struct sessions *s, const struct session_request *q,
 		       struct buf *out, struct err *e)
 {
 	struct session_text type, scope;
-	char id[SESSION_ID];
 	struct session *one;
 
 	if (session_scope(q, &type, &scope, e) <= 0)
 		return -1;
-	session_name(type, scope, id);
-	one = store_find(s, q->owner, id, strlen(id));
-	if (!one || one->closing)
+	one = of_scope(s, q->owner, type, scope);
+	if (!one)
 		return buf_puts(out, "{\"closed\":0}");
 	if (session_close_one(s, one, q, e) < 0)
 		return -1;
