@@ -24,6 +24,16 @@ ALL_TOOLS = TOOLS + SESSION_TOOLS if SESSIONS == "on" else TOOLS
 DRIVER = os.path.join(TOP, "tests/api/mcp_client.mjs")
 KINDS = ["v1", "v2", "v2-auto", "v2-pin"]
 AT_ONCE = 3
+# a session from its first tool to its last, and a word of each answer
+IN_SESSION = {
+    "sandbox_open": ([], '"created":true'),
+    "sandbox_fs_write": (["path=d/a", "content=text"], '"size_bytes":4'),
+    "sandbox_exec": (["command=cat d/a; exit 3"], '"exit_code":3'),
+    "sandbox_fs_read": (["path=d/a", "max_bytes=3"], '"content":"tex"'),
+    "sandbox_fs_list": (["recursive=true"], '"name":"d/a"'),
+    "sandbox_fs_delete": (["path=d", "recursive=true"], '"deleted":true'),
+    "sandbox_close": ([], '"closed":true'),
+}
 
 # what a scenario asks for that this server does not have: tools for the scenario, prompts, resources
 LACKS = {
@@ -105,8 +115,18 @@ def together(node, served, tmp_path_factory):
     jobs["list"] = [*inspect, "tools/list", "--strict"]
     for tool in TOOLS:
         jobs[tool] = [*inspect, "tools/call", "--tool-name", tool, "--tool-arg", "code=print(6*7)"]
+
+    def in_session():
+        """One after the other, each a client of its own."""
+        scope, done = ["scope_type=agent", "scope_id=inspector"], {}
+        for tool, (args, _) in IN_SESSION.items() if SESSIONS == "on" else []:
+            words = [w for arg in scope + args for w in ("--tool-arg", arg)]
+            done[tool] = node(*inspect, "tools/call", "--tool-name", tool, *words)
+        return done
+
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        begun = {name: pool.submit(node, *args) for name, args in jobs.items()}
+        begun = {"session": pool.submit(in_session)}
+        begun |= {name: pool.submit(node, *args) for name, args in jobs.items()}
     return {name: one.result() for name, one in begun.items()} | {"results": results}
 
 
@@ -156,3 +176,7 @@ def test_the_inspector_lists_and_calls_every_tool(together):
     for tool in TOOLS:
         result = answer(together[tool])
         assert result["isError"] is False and "42" in result["content"][0]["text"], tool
+    for tool, done in together["session"].items():
+        result = answer(done)
+        assert result["isError"] is False and IN_SESSION[tool][1] in result["content"][0]["text"], (tool, result)
+    assert set(together["session"]) == set(ALL_TOOLS) - set(TOOLS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Files and output of sessions, in detail: what counts, how lists end, what a killed write leaves, which form an answer has."""
+"""Files and output of sessions: what counts, how lists end, what a killed write leaves, forms of answers."""
 
 import base64
 import concurrent.futures
@@ -196,7 +196,8 @@ def test_a_write_is_seen_whole_or_not_at_all(one):
 
 
 def test_special_files_are_refused_at_once_and_left_alone(one):
-    one.out("mkfifo fifo; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'; ln -s /dev/zero zero")
+    one.out("mkfifo fifo; ln -s /dev/zero zero")
+    one.out("python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'")
     one.exec("echo given > fifo &")
     for name in ("fifo", "sock", "zero"):
         status, answer = one.read(name)
