@@ -35,15 +35,6 @@ static struct session_text text_of(struct span s)
 	return (struct session_text){s.p, s.len};
 }
 
-static bool is_json(struct span type)
-{
-	const char *semicolon = type.p ? memchr(type.p, ';', type.len) : NULL;
-
-	if (semicolon)
-		type.len = (size_t)(semicolon - type.p);
-	return span_is(type, "application/json");
-}
-
 /* of GET: its bytes, unless JSON is what is wanted */
 static bool wants_json(struct span accept)
 {
@@ -57,6 +48,8 @@ static int body_args(const struct conn *k, struct json **out, struct err *e)
 {
 	if (k->body.len == 0)
 		return 0;
+	if (auth_json_body(&k->req, e) < 0)
+		return -1;
 	*out = json_parse(k->body.bytes, k->body.len, &json_request_limits, e);
 	if (!*out)
 		return -1;
@@ -74,7 +67,7 @@ static int wrong_method(struct conn *k, const char *allow, struct err *e)
 
 static int for_files(struct conn *k, struct asked *a, struct span rest, struct err *e)
 {
-	const bool json = is_json(k->req.content_type);
+	const bool json = k->req.content_type.p && auth_json_body(&k->req, NULL) == 0;
 	struct options_range range;
 	size_t len;
 

@@ -223,6 +223,8 @@ int tool_read(struct sessions *s, const struct session_request *q, struct sessio
 		wanted = (double)q->most;
 	if (wanted > FILE_BYTES)
 		wanted = FILE_BYTES;
+	if (wanted != (double)(unsigned)wanted)
+		return err_bad(e, "max_bytes must be a whole number");
 	snprintf(offset, sizeof(offset), "%s%llu", q->from_end ? "-" : "",
 		 (unsigned long long)q->offset);
 	snprintf(most, sizeof(most), "%.0f", wanted);

@@ -18,36 +18,51 @@
 #define FILE_BYTES (10u << 20)
 #define FILES 100
 
-static int get_count(const struct json *limits, const char *name, double most,
-		     double usual, double *out, struct err *e)
+/* a number above 0, cut to what there may be at most, which is also the usual one */
+static int get_limit(const struct json *limits, const char *name, double most,
+		     double *out, struct err *e)
 {
-	*out = usual;
-	if (limits && json_get_number(limits, name, out, e) < 0)
-		return -1;
-	if (!(*out > 0))
+	const struct json *v = limits ? json_member(limits, name) : NULL;
+
+	*out = most;
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_number(v))
+		return err_bad(e, "limits.%s must be a number", name);
+	if (!(json_double(v) > 0))
 		return err_bad(e, "limits.%s must be above 0", name);
-	if (*out > most)
-		*out = most;
+	if (json_double(v) < most)
+		*out = json_double(v);
 	return 0;
+}
+
+static int get_count(const struct json *limits, const char *name, uint64_t most,
+		     uint64_t *out, struct err *e)
+{
+	double n;
+
+	if (get_limit(limits, name, (double)most, &n, e) < 0)
+		return -1;
+	*out = (uint64_t)n;
+	return n == (double)*out ? 0
+				 : err_bad(e, "limits.%s must be a whole number", name);
 }
 
 static int get_limits(const struct sessions *s, const struct session_request *q,
 		      struct session *one, struct err *e)
 {
 	const struct json *limits = NULL;
-	double seconds, bytes, files;
+	double seconds;
 
 	if (q->args && json_get_object(q->args, "limits", &limits, e) < 0)
 		return -1;
-	if (get_count(limits, "timeout_seconds", (double)s->settings->max_timeout_sec,
-		      (double)s->settings->max_timeout_sec, &seconds, e) < 0 ||
-	    get_count(limits, "max_file_size_bytes", FILE_BYTES, FILE_BYTES, &bytes, e) <
-		    0 ||
-	    get_count(limits, "max_files", FILES, FILES, &files, e) < 0)
+	if (get_limit(limits, "timeout_seconds", (double)s->settings->max_timeout_sec,
+		      &seconds, e) < 0 ||
+	    get_count(limits, "max_file_size_bytes", FILE_BYTES, &one->max_file_bytes,
+		      e) < 0 ||
+	    get_count(limits, "max_files", FILES, &one->max_files, e) < 0)
 		return -1;
 	one->timeout_ms = seconds < 0.001 ? 1 : (uint32_t)(seconds * 1000);
-	one->max_file_bytes = (uint64_t)bytes;
-	one->max_files = (uint64_t)files;
 	return 0;
 }
 

@@ -385,3 +385,18 @@ def test_the_end_of_a_scope_is_the_end_of_its_forks(served):
 def test_which_methods_work_is_said(shared_file, method, path, allow):
     r = shared_file.server.request(method, path.format(shared_file.path), b"" if method != "GET" else None)
     assert (r.status, r.headers["allow"]) == (405, allow), r
+
+
+def test_what_is_no_number_or_no_json_is_named(served, shared_file):
+    for limits, says in (
+        ({"max_files": 0.5}, "limits.max_files must be a whole number"),
+        ({"max_file_size_bytes": 1.5}, "limits.max_file_size_bytes must be a whole number"),
+        ({"max_files": -1}, "limits.max_files must be above 0"),
+        ({"timeout_seconds": "5"}, "limits.timeout_seconds must be a number"),
+    ):
+        assert tool(served, "open", 400, limits=limits)["error"] == says
+    me = {"session_id": shared_file.opened["session_id"], "path": "f"}
+    assert tool(served, "fs_read", 400, max_bytes=1.5, **me)["error"] == "max_bytes must be a whole number"
+    # as of POST /execute, a body of another type is none
+    r = served.request("POST", f"{shared_file.path}/exec", b'{"command":"id"}', {"Content-Type": "text/plain"})
+    assert (r.status, r.json["code"]) == (415, "unsupported_media_type")
