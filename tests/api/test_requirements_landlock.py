@@ -61,7 +61,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     return NAME
 """
 PROJECT = '[build-system]\nrequires = []\nbuild-backend = "hook"\nbackend-path = ["."]\n'
-EPERM, EACCES, ENOSYS, EOPNOTSUPP, EAFNOSUPPORT = 1, 13, 38, 95, 97
+EPERM, EACCES, EOPNOTSUPP, EAFNOSUPPORT = 1, 13, 95, 97
 
 
 def serve(handler):
@@ -161,7 +161,7 @@ def test_the_program_itself_has_no_network(locked, index):
     code = "import socket\nfor f in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):\n"
     code += "    try: socket.socket(f); print('made')\n    except OSError as e: print(e.errno)\n"
     for more in ({}, {"requirements": ["greet"]}):
-        assert locked.execute(code, **more)["stdout"] == f"{EAFNOSUPPORT}\n{EAFNOSUPPORT}\n{ENOSYS}\n"
+        assert locked.execute(code, **more)["stdout"] == f"{EAFNOSUPPORT}\n" * 3
         assert locked.execute(PROBE % (port, port), **more)["stdout"] == "refused\nrefused\n"
     assert len(index.asked) == asked
     r = locked.post("/execute", {"code": "1", "network": True})
@@ -239,8 +239,7 @@ def test_an_install_reaches_its_broker_and_nothing_else(kind, place, index, regi
         assert found["secrets"] == [407, 407, 200], found
         assert (found["other port"], found["fast open"]) == (EACCES, EOPNOTSUPP), found
         assert found["listens"] == found["binds"] == EPERM, found
-        assert found["datagram"] == found["inet6"] == found["mptcp"] == EAFNOSUPPORT, found
-        assert found["unix"] == ENOSYS, found
+        assert {found[k] for k in ("datagram", "inet6", "mptcp", "unix")} == {EAFNOSUPPORT}, found
         # as a plain user nothing is done, with success
         assert found["modes"] == (None if kind == "plain" else EPERM), found
         seen = [p for p in index.asked[asked:] if not p.startswith(("/simple/evil", "/files/"))]
