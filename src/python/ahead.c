@@ -24,6 +24,7 @@
 #include "python/finish.h"
 #include "python/fork.h"
 #include "python/freeze.h"
+#include "python/harmless.h"
 #include "python/node.h"
 #include "python/words.h"
 #include "wire/ahead.h"
@@ -110,8 +111,12 @@ static void import_all(void)
 			fork_fail("fork_modules", ENOENT);
 		_exit(1); /* it has said why */
 	}
-	if (!tail.forks && freeze_all() < 0)
-		call_give_up("ahead: what was imported cannot be frozen\n");
+	if (!tail.forks) {
+		finish_prepare();
+		if (freeze_all() < 0)
+			call_give_up("ahead: what was imported cannot be frozen\n");
+		harmless_begin();
+	}
 	call_end(lock);
 }
 
@@ -158,8 +163,13 @@ static FILE *open_stream(void *real, const char *path, const char *mode)
 		_exit(127);
 	if (how == OF_A_FORK)
 		finish_run(f, path);
-	if (how == OF_ONE_THAT_WAITS && f)
+	if (how == OF_ONE_THAT_WAITS && f) {
 		words_take(fileno(f), true);
+		if (tail.names[0]) {
+			(void)call_begin(); /* python's, to its end */
+			finish_run(f, path);
+		}
+	}
 	return f;
 }
 

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * finish.c - a forked run's program, and a short end
+ * finish.c - a program where all was imported before, and a short end
  *
  * At its end python takes apart all that it has, object by object. In a forked run most
  * of that was there before: pages that are shared with the template, and would be copied
  * one by one to be thrown away. So the program is run from here, where its exit status is
- * known, and ends as python ends (threads, atexit, streams, collector, its own modules),
- * but for two things: modules that were there before, and that it added nothing to, are
- * not taken apart, and as soon as no code of the program can run any more, exit()
- * follows: at once, if nothing that it made has a last word.
- *
- * Whoever is not as expected has the long end, which is as right. So has sys.exit():
- * python leaves by itself then, and its status is known to nobody else.
+ * known, and ends as python ends: threads, atexit, streams, then the collector, which
+ * calls us. Where nothing that the program made or changed can have a last word
+ * (harmless.c), exit() follows at once. Else what was frozen is python's again, and it
+ * goes on with its own end, as it does where anything is not as expected.
  */
 #include "python/finish.h"
 
@@ -27,6 +24,7 @@
 #include "python/harmless.h"
 
 #define METH_VARARGS 1 /* this and the struct are part of python's stable ABI */
+#define PY_FILE_INPUT 257 /* Py_file_input, the same since python 1 */
 #define INTERRUPTED 130
 
 struct method {
@@ -37,24 +35,28 @@ struct method {
 };
 
 static struct {
-	int (*run_any_file)(FILE *, const char *, int, void *);
+	void *(*run_file)(FILE *, const char *, int, void *, void *, int, void *);
 	int (*finalize)(void);
 	int (*is_finalizing)(void);
-	void *(*modules)(void);
 	void *(*sys_object)(const char *);
 	void *(*call_method)(void *, const char *, const char *, ...);
+	void *(*call)(void *, void *);
+	void *(*call_with)(void *, const char *, ...);
 	void *(*build)(const char *, ...);
+	int (*is_true)(void *);
+	void *(*path_text)(const char *);
+	void *(*dict_get)(void *, const char *);
+	int (*dict_set)(void *, const char *, void *);
+	int (*dict_delete)(void *, const char *);
+	int (*matches)(void *);
+	void (*print)(void);
+	int (*handle_exit)(int *);
 	void (*drop)(void *);
 	void (*clear_error)(void);
-	ssize_t (*dict_size)(void *);
-	void *(*dict_get)(void *, void *);
-	int (*dict_set)(void *, const char *, void *);
-	int (*dict_delete)(void *, void *);
+	void (*fetch)(void **, void **, void **);
+	void (*restore)(void *, void *, void *);
 	int (*list_append)(void *, void *);
-	void *(*capsule)(void *, const char *, void (*)(void *));
-	void *(*interpreter)(void);
-	void *(*interpreter_dict)(void *);
-	void **interrupt;
+	void **interrupt, **exit, *none;
 } py;
 
 /* looked up once, in the template: in each run it would be from the start */
@@ -62,21 +64,28 @@ static const struct {
 	void *to;
 	const char *name;
 } needed[] = {
-	{&py.run_any_file, "PyRun_AnyFileExFlags"},
+	{&py.run_file, "PyRun_FileExFlags"},
 	{&py.finalize, "Py_FinalizeEx"},
-	{&py.modules, "PyImport_GetModuleDict"},
 	{&py.sys_object, "PySys_GetObject"},
 	{&py.call_method, "PyObject_CallMethod"},
+	{&py.call, "PyObject_CallObject"},
+	{&py.call_with, "PyObject_CallFunction"},
 	{&py.build, "Py_BuildValue"},
+	{&py.is_true, "PyObject_IsTrue"},
+	{&py.path_text, "PyUnicode_DecodeFSDefault"},
+	{&py.dict_get, "PyDict_GetItemString"},
+	{&py.dict_set, "PyDict_SetItemString"},
+	{&py.dict_delete, "PyDict_DelItemString"},
+	{&py.matches, "PyErr_ExceptionMatches"},
+	{&py.print, "PyErr_Print"},
 	{&py.drop, "Py_DecRef"},
 	{&py.clear_error, "PyErr_Clear"},
-	{&py.dict_size, "PyDict_Size"},
-	{&py.dict_get, "PyDict_GetItem"},
-	{&py.dict_set, "PyDict_SetItemString"},
-	{&py.dict_delete, "PyDict_DelItem"},
+	{&py.fetch, "PyErr_Fetch"},
+	{&py.restore, "PyErr_Restore"},
 	{&py.list_append, "PyList_Append"},
-	{&py.capsule, "PyCapsule_New"},
 	{&py.interrupt, "PyExc_KeyboardInterrupt"},
+	{&py.exit, "PyExc_SystemExit"},
+	{&py.none, "_Py_NoneStruct"},
 };
 
 static const char *const stream_names[] = {"stdout", "stderr"};
@@ -84,14 +93,8 @@ static const char *const stream_names[] = {"stdout", "stderr"};
 
 /* what the template had; a run's copy of it is its own */
 static struct {
-	struct known {
-		void *name, *module, *dict;
-		ssize_t size;
-	} * known;
-	size_t count;
-	ssize_t all;                /* modules, with those that always end */
-	struct known sys, builtins; /* of them */
-	void *callbacks, *callback; /* of the collector */
+	void *callbacks, *callback, *enabled, *unfreeze; /* of the collector */
+	void *main_names, *loader;
 	void *streams[STREAMS];
 	int status;
 } had;
@@ -107,25 +110,12 @@ static _Noreturn void leave(void)
 	exit(had.status);
 }
 
-static void on_dropped(void *capsule)
+static void unfreeze(void)
 {
-	(void)capsule;
-	leave();
-}
+	void *const done = py.call(had.unfreeze, NULL);
 
-/* Sooner or later python lets go of what is in here, and what is left is its own: sys
- * itself, of which names like this one go first, or where the program has put something
- * there too, the dict that extensions have in the interpreter. */
-static void leave_soon(void)
-{
-	const bool plain = py.dict_size(had.sys.dict) == had.sys.size;
-	void *const in = plain            ? had.sys.dict
-			 : py.interpreter ? py.interpreter_dict(py.interpreter())
-					  : NULL;
-	void *const last = in ? py.capsule(&had, NULL, on_dropped) : NULL;
-
-	if (last && py.dict_set(in, "_last", last) == 0)
-		py.drop(last);
+	if (done)
+		py.drop(done);
 	else
 		py.clear_error();
 }
@@ -149,32 +139,6 @@ static bool streams_are_through(void)
 	return true;
 }
 
-static bool is_as_it_was(const struct known *k)
-{
-	return py.dict_get(py.modules(), k->name) == k->module &&
-	       py.dict_size(k->dict) == k->size;
-}
-
-static bool all_are_as_they_were(void)
-{
-	size_t i = 0;
-
-	while (i < had.count && is_as_it_was(&had.known[i]))
-		i++;
-	return i == had.count && py.dict_size(py.modules()) == had.all &&
-	       is_as_it_was(&had.sys) && is_as_it_was(&had.builtins);
-}
-
-/* who is in this dict no longer is not taken apart */
-static void spare_modules(void)
-{
-	for (size_t i = 0; i < had.count; i++) {
-		if (is_as_it_was(&had.known[i]) &&
-		    py.dict_delete(py.modules(), had.known[i].name) < 0)
-			py.clear_error();
-	}
-}
-
 /* The collector calls us between the last flush of streams and the end of modules; and
  * before that as often as it likes. */
 static void *on_collect(void *self, void *args)
@@ -186,21 +150,101 @@ static void *on_collect(void *self, void *args)
 	if (done || !py.is_finalizing())
 		return py.build("");
 	done = true;
-	if (streams_are_through()) {
-		if (all_are_as_they_were() && harmless_all())
-			leave();
-		spare_modules();
-		leave_soon();
-	}
+	if (harmless_all() && streams_are_through())
+		leave();
+	unfreeze();
 	return py.build("");
+}
+
+/* What python does for a script before it runs it, and after. */
+static void name_main(const char *path)
+{
+	void *const text = py.path_text(path);
+	void *const loader = text ? py.call_with(had.loader, "sO", "__main__", text)
+				  : NULL;
+
+	if (!loader || py.dict_set(had.main_names, "__file__", text) < 0 ||
+	    py.dict_set(had.main_names, "__cached__", py.none) < 0 ||
+	    py.dict_set(had.main_names, "__loader__", loader) < 0)
+		_exit(127);
+	py.drop(loader);
+	py.drop(text);
+}
+
+static void unname_main(void)
+{
+	if (py.dict_delete(had.main_names, "__file__") < 0)
+		py.clear_error();
+	if (py.dict_delete(had.main_names, "__cached__") < 0)
+		py.clear_error();
+}
+
+static void flush_streams(void)
+{
+	for (unsigned i = STREAMS; i-- > 0;) { /* as it does: first stderr */
+		void *const stream = py.sys_object(stream_names[i]);
+		void *const done = stream ? py.call_method(stream, "flush", NULL) : NULL;
+
+		if (done)
+			py.drop(done);
+		else
+			py.clear_error();
+	}
+}
+
+/* a program that raised; true: to leave, as it says */
+static bool leaves(void)
+{
+	if (!py.matches(*py.exit))
+		return false;
+	if (py.handle_exit && py.handle_exit(&had.status))
+		return true;
+	unfreeze();
+	py.print(); /* then python leaves by itself */
+	return true;
+}
+
+static bool is_enabled(void)
+{
+	void *const enabled = py.call(had.enabled, NULL);
+	const bool yes = enabled && py.is_true(enabled) == 1;
+
+	if (enabled)
+		py.drop(enabled);
+	else
+		py.clear_error();
+	return yes;
+}
+
+static bool run(FILE *script, const char *path)
+{
+	void *done, *type, *value, *trace;
+
+	/* the file is closed before its code runs */
+	done = py.run_file(script, path, PY_FILE_INPUT, had.main_names, had.main_names, 1,
+			   NULL);
+	if (done) {
+		py.drop(done);
+		flush_streams();
+		return true;
+	}
+	py.fetch(&type, &value, &trace);
+	flush_streams();
+	py.restore(type, value, trace);
+	if (leaves())
+		return false;
+	py.print();
+	had.status = py.sys_object("last_type") == *py.interrupt ? INTERRUPTED : 1;
+	return true;
 }
 
 _Noreturn void finish_run(FILE *script, const char *path)
 {
-	/* as python's own main() does it; the file is closed before its code runs */
-	if (py.run_any_file(script, path, 1, NULL) != 0)
-		had.status = py.sys_object("last_type") == *py.interrupt ? INTERRUPTED
-									 : 1;
+	name_main(path);
+	if (run(script, path))
+		unname_main();
+	if (!is_enabled())
+		unfreeze(); /* it will not call us */
 	if (py.list_append(had.callbacks, had.callback) < 0)
 		py.clear_error();
 	if (py.finalize() < 0)
@@ -208,61 +252,42 @@ _Noreturn void finish_run(FILE *script, const char *path)
 	leave();
 }
 
-static void know_modules(void)
-{
-	int (*next)(void *, ssize_t *, void **, void **) = call_need("PyDict_Next");
-	const char *(*text)(void *) = call_need("PyUnicode_AsUTF8");
-	int (*is)(void *, void *) = call_need("PyObject_IsInstance");
-	void *(*dict_of)(void *) = call_need("PyModule_GetDict");
-	void (*keep)(void *) = call_need("Py_IncRef");
-	void *const type = call_need("PyModule_Type"), *const modules = py.modules();
-	void *name, *module;
-	ssize_t at = 0;
-
-	had.known = calloc((size_t)py.dict_size(modules), sizeof(*had.known));
-	if (!had.known)
-		call_give_up("ahead: no memory\n");
-	while (next(modules, &at, &name, &module)) {
-		struct known k = {name, module, NULL, 0};
-
-		/* one reference more, and a program's own names would end otherwise */
-		if (is(module, type) != 1 || !text(name) ||
-		    strcmp(text(name), "__main__") == 0)
-			continue;
-		k.dict = dict_of(module);
-		k.size = py.dict_size(k.dict);
-		keep(name);
-		keep(module);
-		if (strcmp(text(name), "sys") == 0)
-			had.sys = k;
-		else if (strcmp(text(name), "builtins") == 0)
-			had.builtins = k;
-		else
-			had.known[had.count++] = k;
-	}
-	had.all = py.dict_size(modules);
-	if (!had.sys.dict || !had.builtins.dict)
-		call_give_up("ahead: this python has no sys\n");
-}
-
 static void know_collector(void)
 {
 	static struct method method = {"end", on_collect, METH_VARARGS, NULL};
 	void *(*import)(const char *) = call_need("PyImport_ImportModule");
 	void *(*get)(void *, const char *) = call_need("PyObject_GetAttrString");
+	void *(*modules)(void) = call_need("PyImport_GetModuleDict");
 	void *(*find)(void *, const char *) = call_need("PyDict_GetItemString");
 	int (*take_out)(void *, const char *) = call_need("PyDict_DelItemString");
 	void *(*function)(struct method *, void *,
 			  void *) = call_need("PyCFunction_NewEx");
-	const bool there = find(py.modules(), "gc");
+	const bool there = find(modules(), "gc");
 	void *const gc = import("gc");
 
 	had.callbacks = gc ? get(gc, "callbacks") : NULL;
 	had.callback = function(&method, NULL, NULL);
-	if (!had.callbacks || !had.callback ||
-	    (!there && take_out(py.modules(), "gc") < 0))
+	had.enabled = gc ? get(gc, "isenabled") : NULL;
+	had.unfreeze = gc ? get(gc, "unfreeze") : NULL;
+	if (!had.callbacks || !had.callback || !had.enabled || !had.unfreeze ||
+	    (!there && take_out(modules(), "gc") < 0))
 		call_give_up("ahead: this python has no collector\n");
 	harmless_prepare(gc);
+}
+
+static void know_main(void)
+{
+	void *(*module)(const char *) = call_need("PyImport_AddModule");
+	void *(*import)(const char *) = call_need("PyImport_ImportModule");
+	void *(*dict)(void *) = call_need("PyModule_GetDict");
+	void *(*get)(void *, const char *) = call_need("PyObject_GetAttrString");
+	void *const of_main = module("__main__");
+	void *const importer = import("_frozen_importlib_external");
+
+	had.main_names = of_main ? dict(of_main) : NULL;
+	had.loader = importer ? get(importer, "SourceFileLoader") : NULL;
+	if (!had.main_names || !had.loader)
+		call_give_up("ahead: this python has no main module\n");
 }
 
 void finish_prepare(void)
@@ -275,14 +300,10 @@ void finish_prepare(void)
 	py.is_finalizing = (int (*)(void))dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
 	if (!py.is_finalizing)
 		py.is_finalizing = (int (*)(void))call_need("_Py_IsFinalizing");
-	/* from 3.9 on; before that the end is a little longer */
-	py.interpreter_dict = (void *(*)(void *))dlsym(RTLD_DEFAULT,
-						       "PyInterpreterState_GetDict");
-	if (py.interpreter_dict)
-		py.interpreter = (void *(*)(void))dlsym(RTLD_DEFAULT,
-							"PyInterpreterState_Get");
+	/* of some versions; then others have the long end when they leave so */
+	py.handle_exit = (int (*)(int *))dlsym(RTLD_DEFAULT, "_Py_HandleSystemExit");
+	know_main();
 	know_collector();
-	know_modules();
 	for (i = 0; i < STREAMS; i++)
 		had.streams[i] = py.sys_object(stream_names[i]);
 }

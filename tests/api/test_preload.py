@@ -10,6 +10,7 @@ import pytest
 
 from conftest import TOP, Server
 from probes import command, own_place, real_program, write_program
+from support import unpack
 from test_warm import can_wait, used, wait_warm, what_is_equal
 from warm_programs import PROGRAMS
 
@@ -73,6 +74,16 @@ def test_what_was_imported_is_frozen_and_what_a_program_makes_is_not(warm):
         "print(gc.get_freeze_count() > 1000, gc.is_tracked(globals()))"
     )
     assert used(r) and r["stdout"] == "True True\ngone True\ngone True\n", r
+
+
+@pytest.mark.parametrize("end", ["", "raise ValueError('x')", "raise SystemExit(7)", "raise SystemExit('x')"])
+def test_a_file_that_a_module_has_is_written_at_the_end(cold, warm, end):
+    """What is frozen is not the collector's, and what it has would be lost."""
+    code = IMPORT + "f = open('output/x', 'w')\nf.write('text')\ndecimal.Context.own = f\ndel f\n" + end
+    wait_warm(warm, "python")
+    first, second = cold.execute(code), warm.execute(code)
+    assert used(second) and unpack(second) == {"x": b"text"}, second
+    assert what_is_equal(first) == what_is_equal(second)
 
 
 def test_a_module_beside_the_script_is_found(warm):
