@@ -25,7 +25,7 @@
 enum { TRY_AHEAD = 1, TRY_FORK }; /* who asks for a run */
 
 struct trial {
-	const struct prepared *prepared;
+	struct prepared *prepared;
 	struct loop *loop;
 	struct launched launcher;
 	struct jobs *jobs;
@@ -36,7 +36,7 @@ struct trial {
 };
 
 /* Where nothing waits, and so nothing comes ahead, it imports them itself; else they must
- * be there. The first word it writes says which it was. */
+ * be there. The first word it writes says which it was, the others are what it has. */
 static const char program[] =
 	"import sys\n"
 	"names = '%s'.split(',')\n"
@@ -46,7 +46,8 @@ static const char program[] =
 	"        __import__(name)\n"
 	"    except BaseException as e:\n"
 	"        sys.exit(\"'%%s': %%s: %%s\" %% (name, type(e).__name__, e))\n"
-	"print('ahead' if there else 'later')\n";
+	"print('ahead' if there else 'later', "
+	"*sorted({name.partition('.')[0] for name in sys.modules}))\n";
 
 static void on_output(void *arg, uint64_t who, enum job_stream stream, const char *text,
 		      size_t len)
@@ -85,23 +86,53 @@ static bool waits_here(const struct trial *t)
 	return r->level >= LEVEL_NAMESPACES && r->layer[LAYER_MEMORY_LIMIT].active;
 }
 
+/* the words behind the first, up to the end of the line */
+static void keep_names(struct trial *t, const char *at, const char *end)
+{
+	struct mode *mode = t->prepared->modes.mode;
+	size_t n = 1, i = 0;
+
+	while (mode->id != MODE_PYTHON) /* it is served: it ran */
+		mode++;
+	for (const char *c = at; c < end; c++)
+		n += *c == ' ';
+	mode->imported = mem_array(n, sizeof(char *));
+	for (at = memchr(at, ' ', (size_t)(end - at)); at;) {
+		const char *const word = at + 1;
+
+		at = memchr(word, ' ', (size_t)(end - word));
+		mode->imported[i++] = mem_copy_n(word, (size_t)((at ? at : end) - word));
+	}
+}
+
+/* "ahead os sys ...", and nothing else */
+static bool is_answer(const struct buf *out)
+{
+	static const char ahead[] = "ahead ", later[] = "later ";
+
+	return out->len > strlen(ahead) &&
+	       (memcmp(out->bytes, ahead, strlen(ahead)) == 0 ||
+		memcmp(out->bytes, later, strlen(later)) == 0) &&
+	       memchr(out->bytes, '\n', out->len) == out->bytes + out->len - 1;
+}
+
 static void judge_ahead(struct trial *t, const struct result *r)
 {
-	static const char ahead[] = "ahead\n", later[] = "later\n";
+	const struct buf *out = &r->out.kept;
 
 	if (r->exit_code != 0)
 		say(t, "python cannot import", &r->err);
 	else if (r->err.kept.len)
 		say(t, "a module writes when it is imported:", &r->err);
-	else if (r->out.kept.len != strlen(ahead) ||
-		 (memcmp(r->out.kept.bytes, ahead, strlen(ahead)) != 0 &&
-		  memcmp(r->out.kept.bytes, later, strlen(later)) != 0))
+	else if (!is_answer(out))
 		say(t, "a module writes when it is imported:", &r->out);
-	else if (waits_here(t) && r->out.kept.bytes[0] != ahead[0])
+	else if (waits_here(t) && out->bytes[0] != 'a')
 		err_bad(&t->e,
 			"SANDBOX_PRELOAD=%s: this python does not load a shared object "
 			"that is to import modules ahead",
 			t->prepared->settings.preload);
+	else
+		keep_names(t, out->bytes, out->bytes + out->len - 1);
 }
 
 static int submit(struct trial *t, int what)
@@ -231,7 +262,7 @@ static void on_launcher_dead(void *arg, uint32_t events)
 static int try(struct trial *t, struct err *e)
 {
 	const struct job_observer observer = {t, on_output, on_done, on_failed, NULL};
-	const struct prepared *p = t->prepared;
+	struct prepared *p = t->prepared;
 
 	if (launch(p, &t->launcher, e) < 0)
 		return -1;
@@ -246,7 +277,7 @@ static int try(struct trial *t, struct err *e)
 	return t->e.text[0] ? -1 : 0;
 }
 
-int ahead_check(const struct prepared *p, struct err *e)
+int ahead_check(struct prepared *p, struct err *e)
 {
 	struct trial t = {.prepared = p,
 			  .loop = loop_new(),

@@ -172,8 +172,8 @@ int alone_start(struct alone *a, const struct job_observer *o,
 void alone_done(struct alone *a); /* also a half-started one */
 
 /* ahead.c: 0: python can import what SANDBOX_PRELOAD names, and be forked from where
- * that is wanted; tried in a sandbox */
-int ahead_check(const struct prepared *p, struct err *e);
+ * that is wanted; tried in a sandbox. What it has then is in its mode's `imported`. */
+int ahead_check(struct prepared *p, struct err *e);
 
 /* "serving is refused": the summary, the layer's reason and fix, as the operator should
  * read it */

@@ -275,6 +275,9 @@ void modes_done(struct modes *m)
 		for (size_t j = 0; mode->packages && mode->packages[j]; j++)
 			free(mode->packages[j]);
 		free(mode->packages);
+		for (size_t j = 0; mode->imported && mode->imported[j]; j++)
+			free(mode->imported[j]);
+		free(mode->imported);
 		free(mode->runtime_version);
 		free(mode->version_number);
 		free(mode->no_installer);

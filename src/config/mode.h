@@ -29,6 +29,7 @@ struct mode {
 	const char *name;       /* python */
 	char *runtime_version;  /* first line of its version output */
 	char **packages;        /* preinstalled, NULL-terminated, sorted */
+	char **imported; /* modules that one with SANDBOX_PRELOAD has; NULL: unknown */
 	struct limits defaults; /* default and ceiling in one, but for time and output */
 	bool on_disk;           /* what it writes is on a disk, else in memory */
 	unsigned row;           /* in struct setup */

@@ -249,6 +249,20 @@ static bool is_read_at_start(const char *variable)
 	return false;
 }
 
+/* Beside its script a request may have a module of its own, by whose name a preloaded
+ * python has imported another already. */
+static bool has_imported(const struct mode *mode, const char *file)
+{
+	const size_t len = strcspn(file, "./");
+
+	if (!mode->imported)
+		return true;
+	for (char *const *name = mode->imported; *name; name++)
+		if (strncmp(*name, file, len) == 0 && !(*name)[len])
+			return true;
+	return false;
+}
+
 /* what an interpreter looks at when it starts cannot be given to one that has started */
 static enum plan_cold cold_of(const struct settings *s, const struct run_request *r)
 {
@@ -268,8 +282,9 @@ static enum plan_cold cold_of(const struct settings *s, const struct run_request
 	/* it would be read, and understood, before the end of it starts the clock */
 	if (r->code.len > PIPE_BYTES)
 		return COLD_ALWAYS;
-	for (size_t i = 0; id == MODE_NODE && i < r->file_count; i++)
-		if (strcmp(r->files[i].name, "package.json") == 0)
+	for (size_t i = 0; i < r->file_count; i++)
+		if (id == MODE_NODE ? strcmp(r->files[i].name, "package.json") == 0
+				    : s->preload && has_imported(r->mode, r->files[i].name))
 			return COLD_ALWAYS;
 	if (id == MODE_PYTHON && names_encoding(r->code.bytes, r->code.len))
 		return COLD_ALWAYS;

@@ -38,6 +38,7 @@
 #define DESCRIPTORS 256 /* that are looked at */
 #define QUIET_TRIES 200 /* a millisecond each */
 #define NAME_BYTES 16   /* of a process */
+#define KEY_BYTES 32    /* as multiprocessing draws it */
 #define PAGE 65536      /* the largest there is */
 
 /* on pages of its own, which a run drops as they are */
@@ -251,8 +252,10 @@ static void serve(void)
 
 static struct {
 	void *(*call_method)(void *, const char *, const char *, ...);
+	int (*set)(void *, const char *, void *);
 	void (*drop)(void *);
-	void *numpy, *threading; /* NULL: not there */
+	void *posix;
+	void *numpy, *threading, *process; /* NULL: not there */
 } renewed;
 
 static void find_renewed(void)
@@ -261,9 +264,12 @@ static void find_renewed(void)
 	void *(*get)(void *, const char *) = call_need("PyDict_GetItemString");
 
 	renewed.call_method = call_need("PyObject_CallMethod");
+	renewed.set = call_need("PyObject_SetAttrString");
 	renewed.drop = call_need("Py_DecRef");
+	renewed.posix = get(modules(), "posix"); /* python has it from its start */
 	renewed.numpy = get(modules(), "numpy.random");
 	renewed.threading = get(modules(), "threading");
+	renewed.process = get(modules(), "multiprocessing.process");
 }
 
 static void *call(void *on, const char *method)
@@ -273,6 +279,18 @@ static void *call(void *on, const char *method)
 	if (!got)
 		_exit(127);
 	return got;
+}
+
+/* the key that processes of multiprocessing know each other by */
+static void renew_key(void)
+{
+	void *const key = renewed.call_method(renewed.posix, "urandom", "i", KEY_BYTES);
+	void *const process = call(renewed.process, "current_process");
+
+	if (!key || renewed.set(process, "authkey", key) < 0)
+		_exit(127);
+	renewed.drop(process);
+	renewed.drop(key);
 }
 
 /* What numbers were drawn before would be the same in every run. python's own random
@@ -287,6 +305,8 @@ static void renew(void)
 		renewed.drop(call(thread, "_set_native_id"));
 		renewed.drop(thread);
 	}
+	if (renewed.process)
+		renew_key();
 }
 
 static size_t add_words(const char *const *from, char *to)

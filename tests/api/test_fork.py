@@ -11,13 +11,13 @@ import pytest
 
 from conftest import SANITIZED, Server
 from probes import command, own_place, real_program, write_program
-from support import Later
+from support import Later, b64
 from test_preload import numpy_path  # noqa: F401 # pylint: disable=unused-import
 from test_warm import can_wait, used, wait_warm, what_is_equal
 from warm_programs import PROGRAMS
 
 RUNS_MOST = 500  # from one interpreter, as the manual says
-SEEDED = "random,secrets,uuid,tempfile,ssl"
+SEEDED = "random,secrets,uuid,tempfile,ssl,multiprocessing.process"
 
 LAST_WORDS = [
     ("an object's last word", "class A:\n    def __del__(self): print('bye')\na = A()\ndef f(): return a", {}),
@@ -197,10 +197,10 @@ def test_no_seed_is_shared_and_no_layout_stays():
         mode="python",
     )
     code = (
-        "import random, secrets, ssl, tempfile, uuid, os, numbers\n"
+        "import random, secrets, ssl, tempfile, uuid, os, numbers\nfrom multiprocessing import process\n"
         "print(random.random(), random.SystemRandom().random(), secrets.token_hex(8), ssl.RAND_bytes(8).hex(),"
         " uuid.uuid4(), uuid.uuid1().clock_seq, next(tempfile._get_candidate_names()), os.urandom(4).hex(),"
-        " random.Random().random())\n"
+        " random.Random().random(), bytes(process.current_process().authkey).hex())\n"
         "print(hash('a'), id(os))"
     )
     try:
@@ -210,12 +210,16 @@ def test_no_seed_is_shared_and_no_layout_stays():
         answers = [s.execute(code) for _ in range(RUNS_MOST + 20)]
         assert all(map(used, answers))
         lines = [r["stdout"].splitlines() for r in answers]
+        # a module of the request's own, by a name that is imported already
+        beside = s.execute("import secrets\nprint(secrets.x)", files={"secrets.py": b64(b"x = 5\n")})
     finally:
         s.stop()
     drawn = [line[0].split() for line in lines]
-    for i in (0, 1, 2, 3, 4, 6, 7, 8):
+    assert {len(d[9]) for d in drawn} == {64}
+    for i in (0, 1, 2, 3, 4, 6, 7, 8, 9):
         assert len({d[i] for d in drawn}) == len(drawn), i
     assert len({d[5] for d in drawn}) > len(drawn) / 2  # of 14 bits
+    assert not used(beside) and beside["stdout"] == "5\n", beside
     layouts = [line[1] for line in lines]
     assert 2 <= len(set(layouts)) <= 8 and max(map(layouts.count, set(layouts))) <= RUNS_MOST
 

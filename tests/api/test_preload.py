@@ -10,7 +10,7 @@ import pytest
 
 from conftest import TOP, Server
 from probes import command, own_place, real_program, write_program
-from support import unpack
+from support import b64, unpack
 from test_warm import can_wait, used, wait_warm, what_is_equal
 from warm_programs import PROGRAMS
 
@@ -79,7 +79,7 @@ def test_what_was_imported_is_frozen_and_what_a_program_makes_is_not(warm):
 @pytest.mark.parametrize("end", ["", "raise ValueError('x')", "raise SystemExit(7)", "raise SystemExit('x')"])
 def test_a_file_that_a_module_has_is_written_at_the_end(cold, warm, end):
     """What is frozen is not the collector's, and what it has would be lost."""
-    code = IMPORT + "f = open('output/x', 'w')\nf.write('text')\ndecimal.Context.own = f\ndel f\n" + end
+    code = IMPORT + "f = open('output/x', 'w')\nf.write('text')\nxml.dom.Node.own = f\ndel f\n" + end
     wait_warm(warm, "python")
     first, second = cold.execute(code), warm.execute(code)
     assert used(second) and unpack(second) == {"x": b"text"}, second
@@ -90,6 +90,27 @@ def test_a_module_beside_the_script_is_found(warm):
     wait_warm(warm, "python")
     r = warm.execute("import fractions\nprint(fractions.x)", files={"fractions.py": "eCA9IDUK"})
     assert used(r) and r["stdout"] == "5\n", r
+
+
+@pytest.mark.parametrize("name", ["decimal.py", "numbers/__init__.py", "xml/dom.py", "_decimal.cpython-1.so/x"])
+def test_a_module_of_the_request_is_the_one_that_is_imported(cold, warm, name):
+    """Whatever a preloaded one has in its place, or imported with it: then the run starts cold."""
+    code = (
+        "import importlib, sys\nprint('decimal' in sys.modules)\n"
+        f"try:\n    m = importlib.import_module('{name.partition('.')[0].partition('/')[0]}')\n"
+        "    print(m.__name__, getattr(m, '__file__', None), getattr(m, 'x', None))\n"
+        "except ImportError as e:\n    print(e)"
+    )
+    wait_warm(warm, "python")
+    first, second = [s.execute(code, files={name: b64(b"x = 5\n")}) for s in (cold, warm)]
+    assert not used(second) and first["stdout"].startswith("False\n"), (first, second)
+    assert what_is_equal(first) == what_is_equal(second)
+
+
+def test_a_file_that_is_no_module_of_its_name_is_none(warm):
+    wait_warm(warm, "python")
+    r = warm.execute("print(open('decimals.py').read())", files={"decimals.py": b64(b"x"), "d/decimal.py": b64(b"y")})
+    assert used(r) and r["stdout"] == "x\n", r
 
 
 @pytest.mark.parametrize(
