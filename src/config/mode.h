@@ -26,9 +26,9 @@ enum mode_id { MODE_PYTHON, MODE_GOLANG, MODE_NODE, MODE_SHELL, MODE_COUNT };
 
 struct mode {
 	enum mode_id id;
-	const char *name;       /* python */
-	char *runtime_version;  /* first line of its version output */
-	char **packages;        /* preinstalled, NULL-terminated, sorted */
+	const char *name;      /* python */
+	char *runtime_version; /* first line of its version output */
+	char **packages;       /* preinstalled, NULL-terminated, sorted */
 	char **imported; /* modules that one with SANDBOX_PRELOAD has; NULL: unknown */
 	struct limits defaults; /* default and ceiling in one, but for time and output */
 	bool on_disk;           /* what it writes is on a disk, else in memory */

@@ -283,8 +283,9 @@ static enum plan_cold cold_of(const struct settings *s, const struct run_request
 	if (r->code.len > PIPE_BYTES)
 		return COLD_ALWAYS;
 	for (size_t i = 0; i < r->file_count; i++)
-		if (id == MODE_NODE ? strcmp(r->files[i].name, "package.json") == 0
-				    : s->preload && has_imported(r->mode, r->files[i].name))
+		if (id == MODE_NODE
+			    ? strcmp(r->files[i].name, "package.json") == 0
+			    : s->preload && has_imported(r->mode, r->files[i].name))
 			return COLD_ALWAYS;
 	if (id == MODE_PYTHON && names_encoding(r->code.bytes, r->code.len))
 		return COLD_ALWAYS;

@@ -38,6 +38,9 @@
 #define AGE_MS 300000     /* then another one is started, with other addresses, */
 #define RUNS_MOST 500     /* and after so many runs */
 #define MARGIN_KB 4096    /* that a run may have beyond the interpreter at least */
+#define LOOK_MS 10        /* at one that starts */
+#define START_MS 60000    /* that it may take, with the time that others leave */
+#define FULL_MS 60000     /* until there may be room for another one */
 #define OUT_OF_THE_WAY 32 /* above all numbers below */
 
 static int split(const struct setup_words *w, const char **out)
@@ -199,28 +202,104 @@ static uint64_t size_kb(const struct slot *s)
 			: 0;
 }
 
+/* it holds so much; false: there is no room for that */
+static bool take_room(struct slot *s, uint64_t kb)
+{
+	s->held_kb = 0;
+	if (!warm_has_room(s->launcher, kb))
+		return false;
+	s->held_kb = kb;
+	return true;
+}
+
+static void full(struct slot *s, uint64_t kb)
+{
+	struct launcher *l = s->launcher;
+
+	log_warn("fork.full", "slot=%u memory_kb=%llu", s->n, (unsigned long long)kb);
+	if (!warm_holds(l))
+		snprintf(l->warm.fork_failed, sizeof(l->warm.fork_failed), "fork_memory");
+	l->warm.fork_kb = kb;
+	slot_unbuild(s);
+	slot_build_later(s, FULL_MS);
+	warm_tell(l);
+}
+
+/* what one takes while it starts counts from the start */
+static void on_look(void *arg)
+{
+	struct slot *s = arg;
+	const uint64_t kb = size_kb(s);
+
+	if (loop_now_ns() >= s->build_by_ns) {
+		slot_build_failed(s, "fork_time", ETIMEDOUT);
+		return;
+	}
+	if (kb > s->held_kb && !take_room(s, kb)) {
+		full(s, kb);
+		fork_fill(s->launcher);
+		return;
+	}
+	loop_timer_at(s->launcher->loop, &s->old, loop_now_ns() + LOOK_MS * MS);
+}
+
+bool fork_may_build(struct slot *s)
+{
+	struct launcher *l = s->launcher;
+	unsigned building = 0;
+
+	for (unsigned i = 0; i < l->slot_count; i++)
+		building += l->slots[i].forks && l->slots[i].state == SLOT_BUILDING;
+	/* what the first one needs nobody knows: the others wait for it */
+	if (building > 0 && l->warm.fork_kb == 0)
+		return false;
+	if (!take_room(s, l->warm.fork_kb)) {
+		full(s, l->warm.fork_kb);
+		return false;
+	}
+	s->build_by_ns = loop_now_ns() + START_MS * MS;
+	s->old.fn = on_look;
+	s->old.arg = s;
+	loop_timer_at(l->loop, &s->old, loop_now_ns() + LOOK_MS * MS);
+	return true;
+}
+
+void fork_fill(struct launcher *l)
+{
+	for (unsigned i = 0; i < l->slot_count && !l->lost.now; i++) {
+		struct slot *s = &l->slots[i];
+
+		if (s->forks && s->state == SLOT_EMPTY && !s->retry.place)
+			slot_build(s);
+	}
+	warm_tell(l);
+}
+
+static uint64_t age_ms(const struct slot *s)
+{
+#ifdef SANDBOX_TEST_HOOKS
+	if (strcmp(s->launcher->setup->test_fault, "old") == 0)
+		return 1000;
+#endif
+	return AGE_MS - (uint64_t)s->n % 16 * 1000; /* not all at once */
+}
+
 bool fork_ready(struct slot *s)
 {
 	struct launcher *l = s->launcher;
 	const uint64_t kb = size_kb(s);
 
 	s->forked = 0;
-	if (!warm_has_room(l, kb)) {
-		log_warn("fork.full", "slot=%u memory_kb=%llu", s->n,
-			 (unsigned long long)kb);
-		if (!warm_holds(l))
-			snprintf(l->warm.fork_failed, sizeof(l->warm.fork_failed),
-				 "fork_memory");
-		warm_tell(l);
+	l->warm.fork_kb = kb;
+	if (!take_room(s, kb)) {
+		full(s, kb);
+		fork_fill(l);
 		return false;
 	}
-	s->held_kb = kb;
 	l->warm.fork_failed[0] = '\0';
 	s->old.fn = on_old;
 	s->old.arg = s;
-	/* not all at once */
-	loop_timer_at(l->loop, &s->old,
-		      loop_now_ns() + (AGE_MS - (uint64_t)s->n % 16 * 1000) * MS);
+	loop_timer_at(l->loop, &s->old, loop_now_ns() + age_ms(s) * MS);
 	return true;
 }
 

@@ -52,8 +52,12 @@ void fork_become(const struct slot *s, int *socket_fd, int proc_fd, int template
 
 /* true: these slots are worth building here */
 bool fork_possible(const struct launcher *l);
-/* the slot's interpreter is ready; false: there is no room for it */
+/* there is room for one more, as far as anybody knows; false: not now. Until it is ready
+ * it is watched. */
+bool fork_may_build(struct slot *s);
+/* the slot's interpreter is ready; false: there is no room for it, and it is gone */
 bool fork_ready(struct slot *s);
+void fork_fill(struct launcher *l); /* one is ready, or is not to be: the next */
 /* after a run: true when it has served its time */
 bool fork_is_old(struct slot *s);
 /* true: a slot of this kind has it from here on */

@@ -129,6 +129,7 @@ struct slot {
 	bool forks;              /* its worker is an interpreter, launcher/fork.h: */
 	unsigned forked;         /* how many runs it has made, */
 	uint64_t held_kb;        /* its memory */
+	uint64_t build_by_ns;    /* when it must have started, */
 	struct loop_timer old;   /* and its end */
 	struct session *session; /* whose process 1 or command it is for; NULL: none */
 	const char *seed_dir;    /* only the slot that fills the compile cache: where */
@@ -160,6 +161,7 @@ struct warm {
 	struct loop_timer retry;
 	struct loop_timer tell;
 	char fork_failed[32]; /* the step in which the last interpreter did; "": none */
+	uint64_t fork_kb;     /* what the last one had; 0: there was none */
 	bool fixed_disk; /* this host does not let us resize one: another size is cold */
 	uint64_t no_layers_ns; /* nor, until then, move a layer of packages into one */
 	struct {
@@ -233,6 +235,8 @@ unsigned launcher_session_descriptors(unsigned places);
 void launcher_on_server(void *arg, uint32_t events);
 void launcher_send(struct launcher *l, const struct message *m, const int *fds);
 void launcher_next_waiting(struct launcher *l); /* a slot became free */
+/* not one whose worker is an interpreter; NULL: none is free */
+struct slot *launcher_free_slot(struct launcher *l);
 /* in a slot of its own; the descriptors are taken when it has to wait for one */
 void launcher_start_cold(struct launcher *l, const struct message *m, int fds[RUN_FDS],
 			 uint64_t arrived_ns);
@@ -313,9 +317,8 @@ void slots_done(struct launcher *l); /* everything in them killed and reaped */
 void slot_build(struct slot *s);     /* asynchronous: ends in slot_ready or another try */
 void slot_reset(
 	struct slot *s); /* after a run: free again, or rebuilt when anything is odd */
-struct slot *slot_free_one(struct launcher *l);
-/* a sandbox that waits for its request; of a row that can */
-void slot_start_waiting(struct slot *s, uint32_t row);
+void slot_build_failed(struct slot *s, const char *step, int num);
+void slot_build_later(struct slot *s, uint64_t wait_ms);
 struct cgroup_limits slot_limits(const struct slot *s, const struct plan *p);
 /* its run, cloned by its worker as its plan and state say; egress_fd may be -1 */
 void slot_clone(struct slot *s, int input_fd, int egress_fd);
@@ -323,6 +326,9 @@ void slot_start_run(struct slot *s, const struct message *m, const int fds[RUN_F
 		    uint64_t arrived_ns);
 
 /* --- warm.c */
+/* That one which waited, or is forked, may take to its program: then the run starts cold,
+ * so that it ends within a second of its deadline whatever the other does. */
+#define WARM_START_MS 900
 void warm_start(struct launcher *l); /* the probe is over */
 /* makes what is missing, one at a time; whenever a slot becomes free */
 void warm_fill(struct launcher *l);

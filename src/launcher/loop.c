@@ -152,10 +152,21 @@ static void refuse(struct launcher *l, const struct message *m, const char *step
 	launcher_send(l, &answer, NULL);
 }
 
+struct slot *launcher_free_slot(struct launcher *l)
+{
+	unsigned i;
+
+	for (i = 0; i < l->slot_count; i++) {
+		if (l->slots[i].state == SLOT_FREE && !l->slots[i].forks)
+			return &l->slots[i];
+	}
+	return NULL;
+}
+
 void launcher_start_cold(struct launcher *l, const struct message *m, int fds[RUN_FDS],
 			 uint64_t arrived_ns)
 {
-	struct slot *s = l->probe ? NULL : slot_free_one(l);
+	struct slot *s = l->probe ? NULL : launcher_free_slot(l);
 	struct waiting *w;
 
 	if (l->lost.now || (!l->probe && l->report.level < l->setup->min_level)) {
@@ -212,7 +223,7 @@ void launcher_next_waiting(struct launcher *l)
 {
 	struct slot *s;
 
-	while (l->waiting_count && (s = slot_free_one(l))) {
+	while (l->waiting_count && (s = launcher_free_slot(l))) {
 		struct waiting w = take_waiting(l, 0);
 
 		slot_start_run(s, &w.message, w.fds, w.arrived_ns);

@@ -29,7 +29,9 @@
 #define CANARY_CPU_MILLI 20 /* half of what its canary uses, in every period */
 #define RETRY_FIRST_MS 50
 #define RETRY_MOST_MS 5000
-#define FULL_NS 60000000000ull /* until there may be room for an interpreter */
+#define ANSWER_MS 10000    /* that a worker may take to clone; */
+#define FORK_ANSWER_MS 500 /* an interpreter: then the run starts cold, in time */
+#define MS 1000000ull
 
 static void on_oom(void *arg, uint32_t events)
 {
@@ -83,8 +85,15 @@ static void on_retry(void *arg)
 		slot_build(s);
 }
 
+void slot_build_later(struct slot *s, uint64_t wait_ms)
+{
+	s->retry.fn = on_retry;
+	s->retry.arg = s;
+	loop_timer_at(s->launcher->loop, &s->retry, loop_now_ns() + wait_ms * MS);
+}
+
 /* another try later, or the probe's business while it decides what this host can do */
-static void build_failed(struct slot *s, const char *step, int num)
+void slot_build_failed(struct slot *s, const char *step, int num)
 {
 	struct launcher *l = s->launcher;
 	uint64_t wait_ms = RETRY_FIRST_MS;
@@ -115,26 +124,21 @@ static void build_failed(struct slot *s, const char *step, int num)
 	s->failures++;
 	log_error("slot.failed", "slot=%u step=%s error=\"%s\" retry_ms=%llu", s->n, step,
 		  strerror(num), (unsigned long long)wait_ms);
-	s->retry.fn = on_retry;
-	s->retry.arg = s;
-	loop_timer_at(l->loop, &s->retry, loop_now_ns() + wait_ms * 1000000u);
+	slot_build_later(s, wait_ms);
+	if (s->forks)
+		fork_fill(l);
 }
 
 static void on_built(struct slot *s, const struct worker_answer *a, int *fds)
 {
 	if (a->num != 0) {
-		build_failed(s, a->step, a->num);
+		slot_build_failed(s, a->step, a->num);
 		return;
 	}
 	if (s->sockets_fd < 0 && !s->forks)
 		s->sockets_fd = take_fd(&fds[0]); /* not when it has only cleaned up */
-	if (s->forks && !fork_ready(s)) {
-		slot_unbuild(s);
-		s->retry.fn = on_retry;
-		s->retry.arg = s;
-		loop_timer_at(s->launcher->loop, &s->retry, loop_now_ns() + FULL_NS);
+	if (s->forks && !fork_ready(s))
 		return;
-	}
 	s->state = SLOT_FREE;
 	s->failures = 0;
 	if (s->session)
@@ -148,7 +152,7 @@ static void on_built(struct slot *s, const struct worker_answer *a, int *fds)
 	else if (lost_tries_in(s))
 		lost_slot_ready(s->launcher);
 	else if (s->forks)
-		warm_tell(s->launcher);
+		fork_fill(s->launcher);
 	else
 		launcher_next_waiting(s->launcher);
 }
@@ -159,6 +163,7 @@ static void on_cloned(struct slot *s, const struct worker_answer *a, int *fds,
 	struct run *r = &s->run;
 	struct message m = {.type = MSG_STREAMS, .fds = 3, .run = r->id};
 
+	loop_timer_stop(s->launcher->loop, &r->timer);
 	if (a->num != 0 || count != 4) {
 		run_refused(r, a->num ? a->step : "worker", a->num ? a->num : EPROTO);
 		return;
@@ -183,16 +188,19 @@ static bool has_order(const struct slot *s)
 	return s->state == SLOT_BUSY || s->state == SLOT_WARMING;
 }
 
-/* the worker died by itself, or was killed with a run that used up the memory */
+/* the worker died by itself, or was killed with a run that used up the memory, or does
+ * not answer */
 static void worker_lost(struct slot *s)
 {
 	bool unanswered = has_order(s) && s->run.pid_fd < 0;
 	enum slot_state state = s->state;
 
+	if (unanswered)
+		loop_timer_stop(s->launcher->loop, &s->run.timer);
 	slot_drop_worker(s);
 	s->condemned = true;
 	if (state == SLOT_BUILDING)
-		build_failed(s, "worker", ECHILD);
+		slot_build_failed(s, "worker", ECHILD);
 	else if (unanswered)
 		run_worker_lost(&s->run);
 	else if (state == SLOT_FREE)
@@ -201,6 +209,14 @@ static void worker_lost(struct slot *s)
 		run_kill(&s->run); /* nobody has a use for it yet */
 	/* else a run goes on without it: the launcher is its parent; rebuilt afterwards
 	 */
+}
+
+static void on_no_answer(void *arg)
+{
+	struct slot *s = arg;
+
+	log_warn("slot.silent", "slot=%u", s->n);
+	worker_lost(s);
 }
 
 /* 1: it said something; 0: it never will again; -1 with errno */
@@ -277,24 +293,26 @@ void slot_build(struct slot *s)
 	uint32_t events = 0;
 	struct err e = {0};
 
+	if (s->forks && !fork_may_build(s))
+		return;
 	if (cgroup_slot_make(session_cgroups(s), s->n, s->uid, &s->cgroup, &e) < 0) {
 		log_warn("slot.cgroup", "slot=%u error=\"%s\"", s->n, e.text);
-		build_failed(s, "slot_cgroup", e.num);
+		slot_build_failed(s, "slot_cgroup", e.num);
 		return;
 	}
 	/* with time that nobody wants, but where one is missed */
 	if (s->forks && cgroup_slot_idle(&s->cgroup, s->forked == 0) < 0) {
-		build_failed(s, "slot_cgroup", errno);
+		slot_build_failed(s, "slot_cgroup", errno);
 		return;
 	}
 	s->state = SLOT_BUILDING;
 	if (fork_worker(s) < 0) {
-		build_failed(s, "slot_worker", errno);
+		slot_build_failed(s, "slot_worker", errno);
 		return;
 	}
 	s->oom_fd = cgroup_oom_fd(&s->cgroup, &events);
 	if (s->oom_fd >= 0 && loop_add(l->loop, s->oom_fd, events, on_oom, s) < 0)
-		build_failed(s, "slot_oom", errno);
+		slot_build_failed(s, "slot_oom", errno);
 }
 
 /* the worker takes away what the run left on disk, however long that takes */
@@ -364,17 +382,6 @@ void slots_done(struct launcher *l)
 		orphan_end_all(l);
 }
 
-struct slot *slot_free_one(struct launcher *l)
-{
-	unsigned i;
-
-	for (i = 0; i < l->slot_count; i++) {
-		if (l->slots[i].state == SLOT_FREE && !l->slots[i].forks)
-			return &l->slots[i];
-	}
-	return NULL;
-}
-
 struct cgroup_limits slot_limits(const struct slot *s, const struct plan *p)
 {
 	return (struct cgroup_limits){
@@ -420,6 +427,10 @@ void slot_clone(struct slot *s, int input_fd, int egress_fd)
 		run_refused(r, "news", errno);
 		return;
 	}
+	r->timer.fn = on_no_answer; /* until it answers */
+	r->timer.arg = s;
+	loop_timer_at(s->launcher->loop, &r->timer,
+		      loop_now_ns() + (s->forks ? FORK_ANSWER_MS : ANSWER_MS) * MS);
 	r->news_fd = pair[0];
 	fds[0] = pair[1];
 	fds[count] = cgroup_run_fd(&s->cgroup);
@@ -456,19 +467,6 @@ void slot_start_run(struct slot *s, const struct message *m, const int fds[RUN_F
 		run_no_layer(r);
 	else
 		slot_clone(s, fds[RUN_INPUT], fds[RUN_EGRESS]);
-}
-
-void slot_start_waiting(struct slot *s, uint32_t row)
-{
-	struct launcher *l = s->launcher;
-	struct run *r = &s->run;
-
-	run_clear(r);
-	r->plan = (struct plan){.row = row, .limits = l->setup->row[row].ceiling};
-	r->plan.ahead = !l->warm.row[row].plain;
-	r->arrived_ns = loop_now_ns();
-	s->state = SLOT_WARMING;
-	slot_clone(s, l->proc_fd, -1);
 }
 
 void slot_init(struct slot *s, struct launcher *l, unsigned n)

@@ -26,8 +26,7 @@
 #include "launcher/launcher.h"
 
 #define MS 1000000ull
-#define READY_MS 10000 /* that an interpreter may take to its start */
-#define OLD_MS 600000  /* then it is replaced: its random seeds are not for ever */
+#define OLD_MS 600000 /* then it is replaced: its random seeds are not for ever */
 #define TELL_MS 100
 #define SOON_MS 5
 #define RETRY_FIRST_MS 100
@@ -175,10 +174,23 @@ static struct slot *spare(struct launcher *l)
 			empty = empty ? empty : s;
 	}
 	if (usable > launcher_capacity(l))
-		return slot_free_one(l);
+		return launcher_free_slot(l);
 	if (empty && usable + building <= launcher_capacity(l))
 		slot_build(empty);
 	return NULL;
+}
+
+static void start_waiting(struct slot *s, uint32_t row)
+{
+	struct launcher *l = s->launcher;
+	struct run *r = &s->run;
+
+	run_clear(r);
+	r->plan = (struct plan){.row = row, .limits = l->setup->row[row].ceiling};
+	r->plan.ahead = !l->warm.row[row].plain;
+	r->arrived_ns = loop_now_ns();
+	s->state = SLOT_WARMING;
+	slot_clone(s, l->proc_fd, -1);
 }
 
 void warm_fill(struct launcher *l)
@@ -191,7 +203,7 @@ void warm_fill(struct launcher *l)
 	row = neediest(l);
 	s = row >= 0 ? spare(l) : NULL;
 	if (s)
-		slot_start_waiting(s, (uint32_t)row);
+		start_waiting(s, (uint32_t)row);
 }
 
 static uint64_t old_ms(const struct launcher *l)
@@ -349,7 +361,7 @@ bool warm_take(struct launcher *l, const struct message *m, int input_fd,
 		r->id = m->run;
 		r->plan = m->plan;
 		r->arrived_ns = arrived_ns;
-		loop_timer_at(l->loop, &r->timer, arrived_ns + READY_MS * MS);
+		loop_timer_at(l->loop, &r->timer, arrived_ns + WARM_START_MS * MS);
 		return true;
 	}
 	return false;
@@ -415,8 +427,10 @@ void warm_failed(struct run *r, const char *step, int num)
 	const int layer = lost_layer_of(l, step, num);
 
 	/* nor is it its fault that a layer has what an interpreter had at its start */
-	if (!meant && num != CHILD_HAS_ALREADY)
+	if (!meant && num != CHILD_HAS_ALREADY) {
 		put_off(l, row);
+		s->condemned = s->condemned || s->forks; /* whatever is wrong with it */
+	}
 	/* then without it: what a request adds to its words starts cold */
 	if (num == ENOEXEC && strcmp(step, "order") == 0 &&
 	    l->setup->row[row].ahead != AHEAD_IMPORTS)

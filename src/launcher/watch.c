@@ -448,6 +448,7 @@ void run_watch(struct run *r)
 {
 	struct loop *l = r->slot->launcher->loop;
 	const uint64_t ms = r->slot->state == SLOT_WARMING ? WARMING_DEADLINE_MS
+			    : r->warm                      ? WARM_START_MS
 							   : SETUP_DEADLINE_MS;
 
 	r->timer.fn = on_timer;

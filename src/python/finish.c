@@ -23,7 +23,7 @@
 #include "python/call.h"
 #include "python/harmless.h"
 
-#define METH_VARARGS 1 /* this and the struct are part of python's stable ABI */
+#define METH_VARARGS 1    /* this and the struct are part of python's stable ABI */
 #define PY_FILE_INPUT 257 /* Py_file_input, the same since python 1 */
 #define INTERRUPTED 130
 

@@ -53,8 +53,10 @@ static const struct {
 	const char *name, *has;
 	unsigned from, to;
 } streams[] = {
-	{"FileIO", NULL, 0, 0},         {"BufferedReader", "raw", 0, 1},
-	{"BufferedWriter", "raw", 0, 1}, {"BufferedRandom", "raw", 0, 1},
+	{"FileIO", NULL, 0, 0},
+	{"BufferedReader", "raw", 0, 1},
+	{"BufferedWriter", "raw", 0, 1},
+	{"BufferedRandom", "raw", 0, 1},
 	{"TextIOWrapper", "buffer", 1, 4},
 };
 #define STREAMS (sizeof(streams) / sizeof(streams[0]))
@@ -191,8 +193,8 @@ static bool calls_nobody(void *reference)
  * what has the descriptor, since a program can have its own under the others. */
 static bool is_closed(void *object, unsigned at)
 {
-	void *const inner = py.attribute(object, streams[at].has ? streams[at].has
-								 : "closed");
+	void *const inner = py.attribute(object,
+					 streams[at].has ? streams[at].has : "closed");
 	bool closed = false;
 	unsigned i;
 

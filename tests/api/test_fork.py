@@ -6,14 +6,16 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
+import time
 
 import pytest
 
-from conftest import SANITIZED, Server
-from probes import command, own_place, real_program, write_program
+from conftest import SANITIZED, Server, _tree, wait_for
+from probes import SLOW, command, own_place, real_program, write_program
 from support import Later, b64
 from test_preload import numpy_path  # noqa: F401 # pylint: disable=unused-import
-from test_warm import can_wait, used, wait_warm, what_is_equal
+from test_warm import alive, can_wait, has_hooks, used, wait_warm, what_is_equal
 from warm_programs import PROGRAMS
 
 RUNS_MOST = 500  # from one interpreter, as the manual says
@@ -282,6 +284,70 @@ def test_an_interpreter_that_died_is_replaced(start):
     forked(s, "print(1)")
 
 
+def test_an_interpreter_that_does_not_answer_is_replaced(start):
+    """Whatever it does: a request ends within a second of its deadline."""
+    s = start(SANDBOX_WARM_FORK="on", SANDBOX_WARM="0", SANDBOX_MAX_CONCURRENT="1")
+    if not can_wait(s):
+        pytest.skip("nothing waits here")
+    wait_warm(s, "python", 3)
+    stopped = _interpreters(s)
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    began = time.monotonic()
+    r = s.execute("import time; time.sleep(60)", timeout_seconds=0.5)
+    took = time.monotonic() - began
+    assert r["meta"]["verdict"] == "timeout" and not used(r) and took < 1.5 * SLOW + 2, (took, r)  # at any load
+    s.wait_log("slot.silent")
+    (gone,) = set(stopped) - set(_interpreters(s))
+    assert not alive(gone)
+    for pid in set(stopped) - {gone}:
+        os.kill(pid, signal.SIGKILL)
+    wait_for(lambda: len(set(_interpreters(s)) - set(stopped)) == 3, 30)
+    wait_warm(s, "python", 3)
+    forked(s, "print(1)")
+
+
+def test_one_whose_runs_do_not_start_is_replaced(fork):
+    assert fork
+    place = own_place()
+    hang = "os.path.exists(os.path.dirname(__file__) + '/hang') and time.sleep(60)"
+    try:
+        path = _venv(place, slow=f"import os, time\nos.register_at_fork(after_in_child=lambda: {hang})\n")
+        s = Server({"SANDBOX_WARM": "0", "SANDBOX_WARM_FORK": "on", "SANDBOX_PRELOAD": "slow", "PATH": path,
+                    "SANDBOX_MAX_CONCURRENT": "1"}, mode="python")
+        try:
+            wait_warm(s, "python", 3)
+            before = _interpreters(s)
+            (site,) = [d[0] for d in os.walk(place + "/venv/lib") if d[0].endswith("/site-packages")]
+            write_program(site + "/hang", "")
+            began = time.monotonic()
+            r = s.execute("print(1)", timeout_seconds=5)
+            assert r["stdout"] == "1\n" and not used(r) and time.monotonic() - began < 4 * SLOW, r
+            os.unlink(site + "/hang")
+            wait_for(lambda: len(set(before) - set(_interpreters(s))) == 1, 30)
+            wait_warm(s, "python", 3)
+            forked(s, "print(1)")
+        finally:
+            s.stop()
+    finally:
+        shutil.rmtree(place)
+
+
+def test_one_that_is_old_is_replaced(start):
+    """And never in the middle of a run."""
+    s = start(SANDBOX_WARM_FORK="on", SANDBOX_WARM="0", SANDBOX_MAX_CONCURRENT="1", SANDBOX_TEST_FAULT="old")
+    if not can_wait(s):
+        pytest.skip("nothing waits here")
+    if not has_hooks():
+        pytest.skip("the binary has no test hooks")
+    code = "import os, time\ntime.sleep(1.2)\nprint(id(os), hash('a'))"
+    first = forked(s, code)["stdout"]
+    (pid, *_) = _interpreters(s)
+    wait_for(lambda: not alive(pid), 10, step=0.01)
+    assert forked(s, code)["stdout"] != first
+    assert "slot.silent" not in s.log() and "warm." not in s.log()
+
+
 def test_what_was_there_before_is_not_copied_at_the_end(fork):
     """Memory tells: who leaves something that may have a last word has python's long end, which takes all apart.
 
@@ -289,7 +355,8 @@ def test_what_was_there_before_is_not_copied_at_the_end(fork):
     """
     last = "class A:\n    def __del__(self): pass\na = A()"
     made = (
-        "import abc, enum, threading, weakref\nclass A(abc.ABC): pass\nA.register(int)\nwith open('x', 'w') as f: pass\n"
+        "import abc, enum, threading, weakref\nclass A(abc.ABC): pass\nA.register(int)\n"
+        "with open('x', 'w') as f: pass\n"
         "t = threading.Thread(target=len, args=([],))\nt.start()\nt.join()\nx = weakref.WeakSet([A])"
     )
     codes = (last, "print(1)", "import sys; sys.exit(3)", made)
@@ -300,12 +367,38 @@ def test_what_was_there_before_is_not_copied_at_the_end(fork):
     assert max(short) < whole * 0.6, peaks
 
 
+def _pythons():
+    """How many there are below this process."""
+    found = 0
+    for pid in _tree(os.getpid()):
+        try:
+            with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+                found += f.read().startswith("python")
+        except OSError:
+            pass  # it ended in between
+    return found
+
+
 def test_memory_of_interpreters_is_bounded(start):
-    s = start(SANDBOX_WARM_FORK="on", SANDBOX_WARM="0", SANDBOX_WARM_MEMORY_MB="25")
-    if not can_wait(s):
-        pytest.skip("nothing waits here")
-    s.wait_log("fork.full")
-    wait_warm(s, "python")
+    """While they start, too: no more are begun than there is room for."""
+    counts, enough = [_pythons()], threading.Event()
+
+    def look():
+        while not enough.is_set():
+            counts.append(_pythons())
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    try:
+        s = start(SANDBOX_WARM_FORK="on", SANDBOX_WARM="0", SANDBOX_WARM_MEMORY_MB="25", SANDBOX_MAX_CONCURRENT="12")
+        if not can_wait(s):
+            pytest.skip("nothing waits here")
+        s.wait_log("fork.full")
+        wait_warm(s, "python")
+    finally:
+        enough.set()
+        watcher.join()
+    assert 1 <= max(counts) - counts[0] <= 7, counts  # and not 14: each has 5 MB at least, and two launchers may meet
     health = s.get("/health").json["warm"]
     assert 1 <= health["ready"]["python"] <= 3 and 4 < health["memory_mb"] <= 25, health
     r = serve(SANDBOX_WARM_MEMORY_MB="1")

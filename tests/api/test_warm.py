@@ -299,6 +299,39 @@ def test_one_that_died_is_replaced(start):
     assert used(s.execute("print(1)"))
 
 
+def _weight(pid):
+    """What its cgroup has of the processor, beside others."""
+    with open(f"/proc/{pid}/cgroup", encoding="ascii") as f:
+        lines = [line.strip().split(":", 2) for line in f]
+    for _, controllers, path in lines:
+        if "cpu" in controllers.split(","):
+            with open(f"/sys/fs/cgroup/{controllers}{path}/cpu.shares", encoding="ascii") as f:
+                return int(f.read())
+    (path,) = [p for _, controllers, p in lines if not controllers]
+    slot = os.path.dirname(path)  # what is weighed is the slot, with its worker and its run
+    with open(f"/sys/fs/cgroup{slot}/cpu.weight", encoding="ascii") as f:
+        return int(f.read())
+
+
+def test_what_is_made_ahead_has_only_time_that_nobody_wants(start):
+    """From its start until a request has it, which then has as much as any."""
+    s = start(SANDBOX_WARM="2", mode="python")
+    if not can_wait(s):
+        pytest.skip("no sandbox waits here")
+    wait_warm(s, "python", 2)
+    waiting = s.named("python3")
+    try:
+        before = {pid: _weight(pid) for pid in waiting}
+    except OSError as e:
+        pytest.skip(f"nobody sees the cgroups of runs here: {e}")
+    later = Later(s, "import time; time.sleep(1)")
+    wait_for(lambda: s.load() == 1 and max(map(_weight, filter(alive, waiting))) > 50, 10, step=0.01)
+    after = {pid: _weight(pid) for pid in waiting if alive(pid)}
+    assert later.result()["exit_code"] == 0
+    assert max(before.values()) <= 2 and len(after) == 2, (before, after)
+    assert sorted(after.values())[0] <= 2 and sorted(after.values())[1] >= 100, after
+
+
 def test_one_that_is_old_is_replaced(start):
     s = start(SANDBOX_WARM="1", mode="python", SANDBOX_TEST_FAULT="old")
     if not can_wait(s):
