@@ -136,6 +136,15 @@ def test_attacks_from_forked_runs_fail_too():
     assert "program: 4 of 4 runs had waited; python: 4 of 4 runs had waited" in said
 
 
+def test_attacks_fail_where_no_sandbox_waits():
+    """The whole battery has some that wait; here a few of each kind that begin cold, XS10 among them."""
+    done = selftest("--json", "--mode", "python", "--case", "NS06,FS02,PR07,SY01,PC01,XS10", SANDBOX_WARM="0")
+    answer = json.loads(done.stdout)
+    assert failed(answer) == {} and done.returncode == 0, answer["beside"]
+    (said,) = [c["observed"] for c in answer["cases"] if c["id"] == "XS10"]
+    assert "program: 0 of 4 runs had waited; python: 0 of 4 runs had waited" in said, said
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="a plain user lacks layers of his own accord")
 def test_a_layer_that_a_forked_run_lacks_is_missed():
     for step in ("seccomp", "landlock"):
