@@ -9,6 +9,8 @@
  *	v2:  base/control            supervisor, server, launcher
  *	     base/slot-N/worker      the worker
  *	     base/slot-N/run         one run, born by CLONE_INTO_CGROUP; fresh each time
+ *	     base/slot-N/run/holder  or process 1 of a session, and beside it slot-M of
+ *	                             its commands
  *
  * Where nothing can be claimed the kind is CGROUP_NONE, and everything below still works:
  * it limits nothing, kills nothing, and every number is unknown.
@@ -162,8 +164,9 @@ void cgroup_unthrottle(struct cgroup_slot *slot);
 void cgroup_kill(const struct cgroup_slot *slot, pid_t worker);
 bool cgroup_empty(const struct cgroup_slot *slot, pid_t worker); /* NONE: true */
 
-/* a base whose slots are below this one; -1 with errno when its names are too long */
-int cgroup_below(const struct cgroup_slot *slot, struct cgroup_base *out);
+/* once, while its run is one process: a base whose slots are below this one, and on v2
+ * below the root of that process's cgroup namespace; -1 with errno */
+int cgroup_below(struct cgroup_slot *slot, struct cgroup_base *out);
 /* for all of them together, after cgroup_run_begin with the same limits */
 int cgroup_limit_all(struct cgroup_slot *slot, const struct cgroup_limits *limits,
 		     struct err *e);
