@@ -11,20 +11,21 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 
 import jsonschema
 import pytest
 import yaml
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "api"))
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "api"))
+from manifests import HERE, build, pods  # noqa: E402
 from packages import TOP, from_pypi  # noqa: E402
 
-HERE = os.path.join(TOP, "deploy/kubernetes")
 KUBERNETES = "v1.37.0-local-strict"
 DEFINITIONS = "https://kubernetes.io/api/_definitions.json"  # as the schemas call it; it is a local file
 AGENT_SANDBOX = "sigs.k8s.io/agent-sandbox@v0.5.6"
 FLAVOURS = {"python": "python", "python-datascience": "python", "golang": "golang", "node": "node", "shell": "shell"}
-CONTAINER = ("spec", "template", "spec"), ("spec", "podTemplate", "spec")
 
 
 @pytest.fixture(scope="module")
@@ -86,61 +87,8 @@ def custom():
     return check
 
 
-# ---- what kustomize makes of them
-
-
-def patched(thing, operations):
-    """JSON patches, of the kinds that the overlays have."""
-    thing = copy.deepcopy(thing)
-    for o in operations:
-        *way, last = o["path"].strip("/").split("/")
-        at = thing
-        for step in way:
-            at = at[int(step)] if isinstance(at, list) else at[step]
-        if isinstance(at, list):
-            assert o["op"] == "add" and last == "-", o
-            at.append(o["value"])
-        else:
-            assert o["op"] in ("add", "replace") and (o["op"] == "add") == (last not in at), o
-            at[last] = o["value"]
-    return thing
-
-
-def build(where):
-    """Every object of a directory's kustomization."""
-    with open(os.path.join(where, "kustomization.yaml"), encoding="utf-8") as f:
-        plan = yaml.safe_load(f)
-    assert set(plan) <= {"apiVersion", "kind", "resources", "patches"}, plan
-    things = []
-    for name in plan["resources"]:
-        path = os.path.normpath(os.path.join(where, name))
-        if os.path.isdir(path):
-            assert not os.path.join(where, "").startswith(path + "/"), "kustomize takes no base around its overlay"
-            things += build(path)
-        else:
-            with open(path, encoding="utf-8") as f:
-                things += [t for t in yaml.safe_load_all(f) if t]
-    for patch in plan.get("patches", []):
-        used = [t["kind"] == patch["target"]["kind"] for t in things]
-        assert any(used), patch
-        operations = yaml.safe_load(patch["patch"])
-        things = [patched(t, operations) if u else t for t, u in zip(things, used)]
-    return things
-
-
-PLACES = ["server", "server-full", "agent-sandbox", "agent-sandbox-full"]
+PLACES = ["server", "server-full", "agent-sandbox", "agent-sandbox-full", "runtime-class"]
 ALL = {place: build(os.path.join(HERE, place)) for place in PLACES}
-
-
-def pods(things):
-    """Every pod that they would make, as one."""
-    for thing in things:
-        for way in CONTAINER:
-            at = thing
-            for step in way:
-                at = at.get(step) if isinstance(at, dict) else None
-            if at and "containers" in at:
-                yield {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": thing["metadata"]["name"]}, "spec": at}
 
 
 def test_everything_is_used():
@@ -206,7 +154,7 @@ def restricted(spec):
         yield from (name for name, holds in rules.items() if not holds)
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", PLACES[:4])
 def test_pods_are_restricted_and_more(place):
     made = list(pods(ALL[place]))
     assert len(made) == (5 if "agent" in place else 1)
@@ -223,14 +171,19 @@ def test_pods_are_restricted_and_more(place):
         env = {e["name"]: e["value"] for e in c["env"]}
         assert env["SANDBOX_AGENT_PORT"] == "8888"
         full = place.endswith("full")
-        assert env.get("SANDBOX_MIN_ISOLATION") == ("namespaces" if full else None)
+        assert env.get("SANDBOX_MIN_ISOLATION") == ("full" if full else None)
         assert (spec.get("hostUsers"), c["securityContext"].get("procMount")) == (
             (False, "Unmasked") if full else (None, None)
         )
         profile = spec["securityContext"]["seccompProfile"]
         assert profile["type"] == ("Localhost" if full else "RuntimeDefault")
+        assert spec.get("runtimeClassName") == ("cgroup-writable" if full else None)
+        notes = pod["metadata"].get("annotations", {})
+        assert notes.get("io.kubernetes.cri-o.cgroup2-mount-hierarchy-rw") == ("true" if full else None)
         if full:
             assert os.path.exists(os.path.join(HERE, "seccomp", profile["localhostProfile"]))
+            (runtime,) = [t for t in ALL[place] if t["kind"] == "RuntimeClass"]
+            assert runtime["metadata"]["name"] == runtime["handler"] == spec["runtimeClassName"]
 
 
 def test_each_flavour_has_template_pool_and_claim():
@@ -258,3 +211,17 @@ def test_service_and_policy_find_the_pods():
         assert selector.items() <= labels.items()
     assert {p["targetPort"] for p in service["spec"]["ports"]} == {"http", "agent"}
     assert policy["spec"]["egress"] == [] and "Egress" in policy["spec"]["policyTypes"]
+
+
+def test_nodes_have_the_runtime_that_pods_name():
+    (runtime,) = ALL["runtime-class"]
+    with open(os.path.join(HERE, "node/containerd.toml"), "rb") as f:
+        found = tomllib.load(f)
+    assert found["version"] == 3
+    ((name, handler),) = found["plugins"]["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"].items()
+    assert name == runtime["handler"] and handler["cgroup_writable"] is True
+    assert handler["options"] == {"SystemdCgroup": True}
+    with open(os.path.join(HERE, "node/crio.conf"), "rb") as f:
+        ((name, handler),) = tomllib.load(f)["crio"]["runtime"]["runtimes"].items()
+    (pod,) = pods(ALL["server-full"])
+    assert name == runtime["handler"] and set(handler["allowed_annotations"]) <= set(pod["metadata"]["annotations"])

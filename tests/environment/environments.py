@@ -124,7 +124,7 @@ TABLE = [
         untried=ONE_UID,
     ),
     Environment(
-        "as deploy/kubernetes/server-full has it",
+        "as deploy/kubernetes/server-full has it, without a cgroup",
         "namespaces",
         NO_CGROUP,
         container={**RESTRICTED, "masked": False, "mapped": [(0, MAPPED, 65536)], "seccomp": shipped_profile},

@@ -3,10 +3,10 @@
 #
 # inside.sh - what is tested in the machine that `run` booted
 #
-# usage: inside.sh      as root, in a directory with the packages and README.md
+# usage: inside.sh      as root, in a directory with what `run` put there
 #
 # What an operator types is read from README.md, section by section; then it is seen whether that
-# did what the page says.
+# did what the page says. At the end, what a node of Kubernetes would make of a pod.
 set -u
 LC_ALL=C
 DEBIAN_FRONTEND=noninteractive
@@ -14,7 +14,9 @@ APT_CONFIG=/run/apt.conf
 export LC_ALL DEBIAN_FRONTEND APT_CONFIG
 echo 'APT::Get::Assume-Yes "true";' >$APT_CONFIG
 
+job=$(pwd)
 url=http://127.0.0.1:8080
+in_pod= # the command that is put before curl
 cgroup=/sys/fs/cgroup/system.slice/sandbox-server.service
 passed=0
 failed=0
@@ -63,7 +65,8 @@ is_active() { [ "$(show ActiveState)" = active ]; }
 ask() {
 	path=$1
 	shift
-	status=$(curl -s -m 60 -o /run/answer -w '%{http_code}' "$@" "$url$path")
+	# shellcheck disable=SC2086 # a command and its arguments
+	status=$($in_pod curl -s -m 60 -o /run/answer -w '%{http_code}' "$@" "$url$path")
 	printf '%s %s\n' "$status" "$(cat /run/answer)"
 }
 execute() {
@@ -94,6 +97,14 @@ passes_files() {
 tells_violations() {
 	execute 'import socket\nsocket.socket()' &&
 		holds '.meta.violations[0].syscall == "socket"'
+}
+# has_sessions [OPTION...]: curl's
+has_sessions() {
+	ask /sessions -H 'Content-Type: application/json' -d '{"scope":"test"}' "$@"
+	[ "$status" = 200 ] || [ "$status" = 201 ] || return 1
+	id=$(jq -r .session_id /run/answer)
+	ask "/sessions/$id/exec" -H 'Content-Type: application/json' -d '{"command":"echo 42"}' "$@" &&
+		holds '.stdout == "42\n" and .meta.isolation == "full"'
 }
 # every process of the service: its user, no capability, no_new_privs
 has_no_rights() {
@@ -154,6 +165,52 @@ comes_back() {
 }
 is_another() { [ "$(show MainPID)" != "$1" ] && [ "$(show MainPID)" != 0 ]; }
 
+# ---- what goes out -----------------------------------------------------------------------------
+
+# packages from an index on this machine, and a host that is not this machine
+has_an_index() {
+	install -m 755 "$job/uv" /usr/local/bin/uv
+	ip netns add world && ip link add near type veth peer name far netns world || return 1
+	ip addr add 11.1.1.2/24 dev near && ip link set near up || return 1
+	ip -n world addr add 11.1.1.1/24 dev far && ip -n world link set far up || return 1
+	echo '11.1.1.1 far.test' >>/etc/hosts
+	python3 -m http.server 8090 --bind 127.0.0.1 --directory "$job/index" >/run/index 2>&1 &
+	near=$!
+	ip netns exec world python3 -m http.server 80 --bind 11.1.1.1 --directory "$job/index" \
+		>/run/far 2>&1 &
+	far=$!
+	cp /etc/sandbox-server.conf /run/conf
+	cat >>/etc/sandbox-server.conf <<-END
+		SANDBOX_PYTHON_INDEX=http://127.0.0.1:8090/simple
+		SANDBOX_NETWORK=far.test:80
+	END
+	wait_for curl -s -o /dev/null http://127.0.0.1:8090/ || return 1
+	systemctl restart sandbox-server && is_active
+}
+installs_packages() {
+	execute 'import greet; print(greet.WORD)' ',"requirements":["greet"]' &&
+		holds '.stdout == "hello\n" and .meta.isolation == "full"'
+}
+reaches_what_is_listed() {
+	code='import urllib.request as u; print(u.urlopen(\"http://far.test/simple/greet/\").status)'
+	execute "$code" ',"network":true' && holds '.stdout == "200\n" and .meta.network.connections == 1'
+}
+reaches_nothing_else() {
+	code='import urllib.request as u; print(u.urlopen(\"http://11.1.1.1/\").status)'
+	execute "$code" ',"network":true' && holds '.exit_code == 1 and .meta.network.refused == 1'
+}
+# as sandbox-api(7) has it: the supervisor ends the others in order, and nobody brings it back
+ends_by_a_signal() {
+	# shellcheck disable=SC2046 # one number
+	kill -TERM $(pgrep -o -x sandbox-server)
+	wait_for is_inactive && [ "$(show Result)" = success ] && nothing_is_left
+}
+is_inactive() { [ "$(show ActiveState)" = inactive ]; }
+goes_home() {
+	kill "$near" "$far"
+	cp /run/conf /etc/sandbox-server.conf && systemctl start sandbox-server && is_active
+}
+
 # ---- tokens ------------------------------------------------------------------------------------
 
 token() { printf 'Authorization: Bearer %s' "$(head -n 1 "/root/$1.token")"; }
@@ -213,10 +270,6 @@ has_a_uid_each() {
 		-H "$(token ci)" && holds '.stdout | contains("6000")' || return 1
 	ask /health && holds '.isolation.level == "full" and .state_directory == null'
 }
-has_sessions() {
-	ask /sessions -H "$(token ci)" -H 'Content-Type: application/json' -d '{"scope":"test"}'
-	[ "$status" = 200 ] || [ "$status" = 201 ]
-}
 # root with ten capabilities, for two processes; nobody else has any
 has_few_rights() {
 	# shellcheck disable=SC2044 # names without blanks
@@ -244,6 +297,76 @@ purges() {
 		! systemctl is-enabled sandbox-server.service
 }
 
+# the files of `make install`, which `run` left in a tree
+does_without_the_package() {
+	tar -C / --keep-directory-symlink -xzf tree.tar.gz && page 'Without the package' && is_active &&
+		systemctl is-enabled sandbox-server && level_is_full && runs
+}
+is_taken_away() {
+	systemctl disable -q --now sandbox-server && nothing_is_left || return 1
+	tar -tzf tree.tar.gz | grep -v '/$' | (cd / && xargs rm) && systemctl daemon-reload
+}
+
+# ---- a pod -------------------------------------------------------------------------------------
+
+# bundle NAME: what runc wants to see; the container's uid 65532 is 265532 here, as NAME.json says
+bundle() {
+	place=/srv/$1
+	for d in proc dev sys usr etc tmp state; do mkdir -p "$place/root/$d"; done
+	for d in bin sbin lib lib64; do ln -s "usr/$d" "$place/root/$d"; done
+	cp /etc/passwd /etc/group /etc/ld.so.cache "$place/root/etc/"
+	install -d -o 265532 -g 265532 "$place/tmp" "$place/state"
+	cp "$1.json" "$place/config.json"
+}
+pod_starts() {
+	tar -C / --keep-directory-symlink -xzf tree.tar.gz # its image's /usr is this machine's
+	bundle pod
+	(cd /srv/pod && exec runc --systemd-cgroup run -d --pid-file /run/pod.pid pod) \
+		</dev/null >/run/pod.log 2>&1
+	in_pod="nsenter -t $(cat /run/pod.pid) -n"
+	wait_for is_ready || {
+		cat /run/pod.log
+		return 1
+	}
+}
+pod_runs_out_of_memory() {
+	execute 'x = bytearray(300 << 20)' ',"limits":{"memory_mb":64}' &&
+		holds '.meta.verdict == "out_of_memory"' && runs
+}
+is_ready() { ask /readyz && [ "$status" = 200 ]; }
+# the runtime gave its cgroup to the pod's user, and nobody there is anybody else
+# shellcheck disable=SC2016 # for awk
+pod_has_its_cgroup() {
+	pod_cgroup=$(find /sys/fs/cgroup/kubepods.slice -name 'cri-containerd-pod.scope')
+	ls -ldn "$pod_cgroup" "$pod_cgroup/cgroup.procs" "$pod_cgroup/memory.max"
+	[ "$(stat -c %u "$pod_cgroup")" = 265532 ] && [ "$(stat -c %u "$pod_cgroup/memory.max")" = 0 ] &&
+		[ "$(cat "$pod_cgroup/memory.max")" = 2147483648 ] && [ ! -s "$pod_cgroup/cgroup.procs" ] &&
+		[ "$(find "$pod_cgroup" -name cgroup.procs -exec cat {} + |
+			sed 's|.*|/proc/&/status|' | xargs awk '/^Uid:/ { print $2 }' | sort -u)" = 265532 ]
+}
+# what the SDK of agent-sandbox asks for
+# shellcheck disable=SC2016 # for the shell in there
+serves_the_sdk() {
+	ask /execute -H 'Content-Type: application/json' -d '{"command":"echo $((6*7)) >f; cat f"}' &&
+		holds '.stdout == "42\n" and .exit_code == 0' || return 1
+	printf 'sent\n' >/run/sent
+	ask /upload -F 'file=@/run/sent;filename=sent' && [ "$status" = 200 ] || return 1
+	ask /download/sent && [ "$(cat /run/answer)" = sent ] || return 1
+	ask /list/ && holds '[.[].name] | sort == ["f", "sent"]' || return 1
+	ask /exists/f && holds .exists
+}
+pod_ends() {
+	runc --systemd-cgroup kill pod TERM && wait_for pod_is_over && runc --systemd-cgroup delete pod &&
+		[ ! -e "$pod_cgroup" ]
+}
+pod_is_over() { runc --systemd-cgroup state pod | jq -e '.status == "stopped"'; }
+pod_withstands() {
+	bundle selftest
+	(cd /srv/selftest && exec runc --systemd-cgroup run selftest) </dev/null >/run/answer 2>/run/pod.log
+	cat /run/answer /run/pod.log
+	holds '.ok and .level == "full" and .all.ok == 6'
+}
+
 echo "kernel $(uname -r), $(systemctl --version | head -n 1), up $(cut -d. -f1 /proc/uptime) s"
 check 'Install: the package installs, the service is active and enabled' installs
 check 'the level is full' level_is_full
@@ -253,6 +376,7 @@ check 'one without an end times out' times_out
 check 'one that is out of memory is killed, and the service lives' runs_out_of_memory
 check 'files go in and come out' passes_files
 check 'refused calls are told' tells_violations
+check 'there are sessions, and commands in them' has_sessions
 check 'nobody in the service has any right' has_no_rights
 check 'systemctl status' status_is_fine
 check 'the units are well-formed' systemd-analyze verify --man=no sandbox-server.service sandbox-server.socket
@@ -264,6 +388,12 @@ check 'a killed server comes back' comes_back
 check 'systemctl stop waits for what runs' stops_gently
 check 'no process and no cgroup is left' nothing_is_left
 check 'it starts again' systemctl start sandbox-server
+check 'it starts with an index and a host that may be reached' has_an_index
+check 'packages are installed, at level full' installs_packages
+check 'a program reaches the host that is listed' reaches_what_is_listed
+check 'and no other' reaches_nothing_else
+check 'SIGTERM ends it, and nothing is left' ends_by_a_signal
+check 'it starts without them' goes_home
 check 'Tokens: clients need one' wants_a_token
 check 'Another token: taken by a reload' takes_another
 check 'a file that is no good changes nothing' keeps_the_old_ones
@@ -273,10 +403,22 @@ check 'clients wait while it is restarted' waits_for_a_restart
 check 'socket and service stop, and nothing is left' stops_listening
 check 'Upgrade: the later version serves, settings stay' upgrades
 check 'As root: every run has a uid of its own, level full' has_a_uid_each
-check 'As root: there are sessions' has_sessions
+check 'As root: there are sessions, and commands in them' has_sessions -H "$(token ci)"
 check 'As root: the process that speaks HTTP has no rights' has_few_rights
 check 'Uninstall: nothing runs, settings stay' uninstalls
 check 'Uninstall: nothing stays' purges
+check 'Without the package: what make install left serves, at level full' does_without_the_package
+check 'and can be taken away' is_taken_away
+check 'a pod of deploy/kubernetes/server-full starts' pod_starts
+check 'the level in it is full' level_is_full
+check 'every layer that was asked for is active in it' every_layer
+check 'a program runs in it' runs
+check 'one that is out of memory is killed, and the pod lives' pod_runs_out_of_memory
+check 'the cgroup is its user'"'"'s, the limits of the pod are not' pod_has_its_cgroup
+check 'what the SDK of agent-sandbox asks for is done' serves_the_sdk
+check 'it ends, and leaves no cgroup' pod_ends
+in_pod=
+check 'attacks in such a pod fail' pod_withstands
 [ "$failed" = 0 ] || journalctl -u sandbox-server --no-pager -o cat | tail -n 40 | sed 's/^/# /'
 
 echo "up $(cut -d. -f1 /proc/uptime) s"
