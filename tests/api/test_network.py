@@ -4,6 +4,7 @@
 Server and broker are in a network namespace with no way out but to world.py's, which has none.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from conftest import BINARY, SANITIZED, wait_for
 from node22 import node22  # noqa: F401, a fixture
 from outside import CLIENTS, Outside, ask, make, world  # noqa: F401, fixtures
-from packages import place_with_uv
+from packages import place_with_uv, uv_program
 from probes import binary_for_all
 from support import Later
 
@@ -26,6 +27,13 @@ NEAR = [
 LISTED = "ok.test,*.ok.test,six.test,both.test,rebind.test," + ",".join(f"{n}.test" for n in NEAR)
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for network namespaces")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fetched():
+    """uv, as long as there is a way to a registry; who needs it skips where there is none."""
+    with contextlib.suppress(pytest.skip.Exception):
+        uv_program()
 
 
 @pytest.fixture(scope="module")
