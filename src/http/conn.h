@@ -211,6 +211,8 @@ void on_execute_observe(struct http_server *h);
 /* on_sessions.c */
 bool on_sessions_offered(const struct http_server *h); /* can there be any */
 int on_sessions_admit(struct conn *k, struct err *e);
+/* the same; *kept: there are none, and session_request.kept is to be said */
+int on_kept_admit(struct conn *k, bool *kept, struct err *e);
 void on_sessions(struct conn *k);
 void on_scopes(struct conn *k);
 bool on_session_names(const struct conn *k); /* /tools/NAME: a tool of sessions */

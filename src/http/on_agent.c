@@ -10,6 +10,7 @@
  *
  * All of them share a session, which the first makes. Paths are below its /work,
  * percent-encoded with their slashes. A refusal has "message" where ours have "error".
+ * Where there are no sessions it is a directory that stays, of session/kept.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ struct agent_call {
 		AGENT_LIST,
 		AGENT_EXISTS
 	} what;
+	bool kept;    /* there are no sessions */
 	bool opening; /* the session is being made; then comes the call */
 	struct json *args;
 	struct multipart_file file;
@@ -145,6 +147,7 @@ static int begin(struct conn *k, struct err *e)
 		.args = a->opening ? NULL : a->args,
 		.raw = a->what == AGENT_DOWNLOAD || a->what == AGENT_EXISTS,
 		.most = a->what == AGENT_EXISTS,
+		.kept = a->kept,
 	};
 	struct buf out;
 	int rc;
@@ -184,9 +187,9 @@ static bool is_open(struct conn *k)
 static void start(struct conn *k, int rc, struct err *e)
 {
 	if (rc == 0)
-		rc = on_sessions_admit(k, e);
+		rc = on_kept_admit(k, &k->agent->kept, e);
 	if (rc == 0) {
-		k->agent->opening = !is_open(k);
+		k->agent->opening = !k->agent->kept && !is_open(k);
 		rc = begin(k, e);
 	}
 	if (rc < 0)
@@ -205,8 +208,8 @@ static struct agent_call *new_call(struct conn *k, enum agent_what what)
 
 int on_agent_admit(struct conn *k, struct err *e)
 {
-	(void)new_call(k, AGENT_UPLOAD); /* from here on refusals are of its kind */
-	return on_sessions_admit(k, e);
+	/* from here on refusals are of its kind */
+	return on_kept_admit(k, &new_call(k, AGENT_UPLOAD)->kept, e);
 }
 
 void on_upload(struct conn *k)

@@ -224,7 +224,7 @@ bool on_sessions_offered(const struct http_server *h)
 	return h->sessions && sessions_admit(h->sessions, NULL) == 0;
 }
 
-int on_sessions_admit(struct conn *k, struct err *e)
+static int admit(struct conn *k, struct err *e)
 {
 	const struct http_server *h = k->h;
 
@@ -235,7 +235,20 @@ int on_sessions_admit(struct conn *k, struct err *e)
 	if (h->unsent_bytes > h->unsent_budget)
 		return err_client(e, 503, "busy",
 				  "too many answers have not been read yet");
-	return client_may_run(k->client, e) < 0 ? -1 : sessions_admit(h->sessions, e);
+	return client_may_run(k->client, e);
+}
+
+int on_sessions_admit(struct conn *k, struct err *e)
+{
+	return admit(k, e) < 0 ? -1 : sessions_admit(k->h->sessions, e);
+}
+
+int on_kept_admit(struct conn *k, bool *kept, struct err *e)
+{
+	if (admit(k, e) < 0)
+		return -1;
+	*kept = sessions_keep(k->h->sessions);
+	return *kept ? 0 : sessions_admit(k->h->sessions, e);
 }
 
 int on_session_begin(struct conn *k, struct session_request *q, struct buf *out,

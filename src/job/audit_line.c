@@ -35,6 +35,11 @@ int audit_line_begin(struct buf *out, const char *event)
 			  (unsigned)(now.tv_nsec / 1000000), event);
 }
 
+static bool is_command(const struct run_request *r)
+{
+	return r->session.how || r->session.kept;
+}
+
 /* the code; of a session's command, what bash is given behind -c */
 void audit_line_take(struct job *job)
 {
@@ -44,7 +49,7 @@ void audit_line_take(struct job *job)
 
 	sha256_begin(&h);
 	sha256_add(&h, r->code.bytes, r->code.len);
-	for (char **w = r->args; r->session.how && w && *w; w++)
+	for (char **w = is_command(r) ? r->args : NULL; w && *w; w++)
 		sha256_add(&h, *w, strlen(*w) + (w[1] ? 1 : 0));
 	sha256_end(&h, hash);
 	for (size_t i = 0; i < sizeof(hash); i++)
@@ -86,8 +91,11 @@ static int add_asked(struct buf *b, const struct job *job)
 	    (r->token[0] && add_text(b, "token", r->token) < 0) ||
 	    add_text(b, "mode", counts_mode_name(job)) < 0)
 		return -1;
-	if (r->session.how) {
-		if (add_text(b, "done", session_done[r->session.how]) < 0 ||
+	if (is_command(r)) {
+		const enum plan_session how = r->session.kept ? SESSION_EXEC
+							      : r->session.how;
+
+		if (add_text(b, "done", session_done[how]) < 0 ||
 		    buf_puts(b, ",\"session\":\"") < 0)
 			return -1;
 		for (size_t i = 0; i < SESSION_KEY; i++)

@@ -175,6 +175,11 @@ static const struct session_answer {
 } session_answers[] = {
 	{"session_unavailable", 0, ERR_OURS, 501, "sessions_unavailable",
 	 "the directory of sessions cannot be used; the log of the server says why"},
+	{"kept", 0, ERR_THEIRS, 501, "sessions_unavailable",
+	 "this server keeps no files for that any more"},
+	{"kept_disk", 0, ERR_OURS, 507, "disk_full",
+	 "what is kept is far more than it may be, or too deep or closed to be counted; "
+	 "it goes when the server is started again"},
 	{"session_cgroup", 0, ERR_THEIRS, 400, "root_not_available",
 	 "this server has no cgroup, which a session with the user root needs"},
 	{"session_ranges", 0, ERR_THEIRS, 400, "root_not_available",
@@ -247,7 +252,7 @@ static void on_failure(struct job *job, const struct failure *f)
 		install_begin(job);
 		return;
 	}
-	if (job->plan.session && session_failure(f, &e))
+	if ((job->plan.session || job->plan.kept) && session_failure(f, &e))
 		;
 	else if (f->busy)
 		(void)queue_refuse_busy(job->jobs, &e);

@@ -29,7 +29,9 @@ static int kind_of(const struct job *job)
 		return COUNT_INSTALL;
 	if (job->is_guard)
 		return COUNT_GUARD;
-	return job->request.session.how ? COUNT_SESSION : (int)job->request.mode->id;
+	return job->request.session.how || job->request.session.kept
+		       ? COUNT_SESSION
+		       : (int)job->request.mode->id;
 }
 
 const char *counts_mode_name(const struct job *job)

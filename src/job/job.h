@@ -63,6 +63,7 @@ struct run_request {
 		enum plan_session how; /* SESSION_NOT: a run of its own */
 		char *name;            /* for the log; only of one with network */
 		bool image;            /* its files are not this host's */
+		bool kept;             /* none, but plan.kept */
 		uint8_t key[SESSION_KEY];
 		char *cwd; /* NULL: /work */
 		struct plan_open open;

@@ -179,7 +179,7 @@ static size_t whole_size(const struct run_request *r)
 
 static int fill(struct buf *b, const struct settings *s, const struct run_request *r)
 {
-	if (r->session.how == SESSION_NOT &&
+	if (r->session.how == SESSION_NOT && !r->session.kept &&
 	    add_record(b, INPUT_SCRIPT, "", r->code.bytes, r->code.len) < 0)
 		return -1;
 	if (s->docker && r->stdin_text.len &&
@@ -368,6 +368,7 @@ int prepare_job(struct job *job, struct err *e)
 	job->plan.cold = r->ahead ? COLD_ALWAYS : cold_of(job->jobs->settings, r);
 	job->plan.ahead = r->ahead;
 	job->plan.session = r->session.how;
+	job->plan.kept = r->session.kept;
 	memcpy(job->plan.session_key, r->session.key, SESSION_KEY);
 	job->plan.open = r->session.open;
 	memcpy(job->plan.other_key, r->session.other_key, SESSION_KEY);

@@ -88,9 +88,10 @@ struct child {
 	const char *seed_dir; /* the compile cache that this run is to fill; else NULL */
 	int layer_fd;         /* its layer of packages, a mount; -1: none, or by path */
 	const char *place;    /* without namespaces: the run's own directory; else NULL */
+	const char *kept;     /* its working directory, if that stays; else NULL */
 	unsigned long processes;    /* of this uid already, where runs share it */
 	unsigned long open_files;   /* the most the program may have */
-	const char *cwd;            /* of a session's command; NULL: /work */
+	const char *cwd;            /* of a command; NULL: /work, or what is kept */
 	pid_t launcher, supervisor; /* for the canary to aim at */
 	uid_t outer_uid;
 	gid_t outer_gid;
@@ -210,6 +211,12 @@ static inline bool child_keeps_session(const struct child *c)
 static inline bool child_enters(const struct child *c)
 {
 	return c->plan.session != SESSION_NOT;
+}
+
+/* its input is a command's, of a session or not: no script, no files */
+static inline bool child_is_command(const struct child *c)
+{
+	return child_enters(c) || c->plan.kept;
 }
 
 /* a command that no cgroup holds: its tree is what is below its init, which takes in

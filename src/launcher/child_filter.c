@@ -98,6 +98,8 @@ static int child_rules_shared(const struct child *c, int rules_fd, uint64_t all)
 		r = child_landlock_rule(rules_fd, c->seed_dir, all & ~FS_DEVICES);
 	if (r == 0)
 		r = child_landlock_rule(rules_fd, c->place, all & ~FS_DEVICES);
+	if (r == 0 && c->kept)
+		r = child_landlock_rule(rules_fd, c->kept, all & ~FS_DEVICES);
 	if (r == 0 && c->plan.network == NETWORK_HOST_PORT)
 		r = child_port_rule(c, rules_fd);
 	return r;

@@ -94,7 +94,8 @@ static int child_file(struct child *c, const char *name, const char *data, uint6
 	int fd, saved;
 	ssize_t n = 0;
 
-	if (!child_name_ok(name, strlen(name)))
+	/* no link that an earlier command left is followed from here */
+	if (c->kept || !child_name_ok(name, strlen(name)))
 		return child_bad();
 	if (child_parents(c->work_fd, name) < 0)
 		return -1;
@@ -213,7 +214,7 @@ static int child_records(struct child *c)
 		case INPUT_ENV:
 			if (strlen(data) != r.data_len)
 				return child_bad();
-			if (child_enters(c) && child_replaces(c, envc, data))
+			if (child_is_command(c) && child_replaces(c, envc, data))
 				break;
 			if (envc == envc_most)
 				return child_bad();
@@ -256,7 +257,7 @@ int child_inputs(struct child *c)
 		c->envp[c->envc++] = "GIT_CONFIG_NOSYSTEM=1";
 	if (child_layer_env(c) < 0)
 		return -1;
-	if (child_enters(c))
+	if (child_is_command(c))
 		return child_take_input(c);
 	if (mkdirat(c->work_fd, c->setup->output_dir, 0755) < 0)
 		return -1;

@@ -166,12 +166,15 @@ int child_limits(struct child *c)
 		return -1;
 	/* the program is the first to go when memory runs out, before process 1 and the
 	 * worker */
-	return child_write_at(c->proc_fd, "self/oom_score_adj", "1000");
+	if (child_write_at(c->proc_fd, "self/oom_score_adj", "1000") < 0)
+		return -1;
+	/* our own code has what the worker had in memory, and no execve to come */
+	return c->row->self == SELF_INSIDE ? prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) : 0;
 }
 
 int child_cwd(struct child *c)
 {
-	const char *place = child_shares(c) ? c->place : "";
+	const char *place = c->kept ? c->kept : child_shares(c) ? c->place : "";
 	const size_t len = strlen(place);
 	char here[SETUP_PATH + 8];
 
@@ -182,11 +185,12 @@ int child_cwd(struct child *c)
 		return -1;
 	if (syscall(SYS_getcwd, here, sizeof(here)) < 0)
 		return -1;
-	if (strncmp(here, place, len) != 0 || strcmp(here + len, "/work") != 0) {
+	if (strncmp(here, place, len) != 0 ||
+	    strcmp(here + len, c->kept ? "" : "/work") != 0) {
 		errno = EXDEV;
 		return -1;
 	}
-	return 0;
+	return c->kept && c->cwd ? chdir(c->cwd) : 0;
 }
 
 /*
@@ -294,7 +298,7 @@ int child_exec(struct child *c)
 		return sys_execveat(c->self_fd, c->argv, c->envp);
 	(void)execve(c->argv[0], (char *const *)c->argv, (char *const *)c->envp);
 	/* an image without bash has this; the manual says so */
-	if (errno != ENOENT || !child_enters(c))
+	if (errno != ENOENT || !child_is_command(c))
 		return -1;
 	c->argv[0] = "/bin/sh";
 	return execve(c->argv[0], (char *const *)c->argv, (char *const *)c->envp);

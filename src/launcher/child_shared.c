@@ -49,7 +49,8 @@ int child_directory(struct child *c)
 	}
 	if (child_path(path, c->place, "work") < 0)
 		return -1;
-	c->work_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	c->work_fd = open(c->kept ? c->kept : path,
+			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return c->work_fd < 0 ? -1 : 0;
 }
 

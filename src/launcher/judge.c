@@ -48,6 +48,8 @@ bool run_wrote_too_much(const struct run *r, int64_t slack)
 	struct disk_use use;
 
 	sample_disk(r->place_fd, most, &use);
+	if (r->plan.kept)
+		sample_disk_more(l->kept_fd, most, NULL, &use);
 	if (use.too_deep || use.entries > most || (int64_t)use.bytes > most_bytes)
 		return true;
 	if (!room_is_gone(r))
@@ -56,6 +58,22 @@ bool run_wrote_too_much(const struct run *r, int64_t slack)
 		sample_nameless(l->proc_fd, &who, &use);
 	/* gone, and this one hides something: what else could it be */
 	return use.unseen || (int64_t)use.bytes > most_bytes;
+}
+
+int kept_limit(const struct launcher *l, struct limits *limits)
+{
+	const uint64_t bytes = (uint64_t)limits->disk_mb << 20;
+	const uint64_t entries = (uint64_t)limits->disk_mb * DISK_ENTRIES_PER_MB +
+				 DISK_ENTRIES;
+	struct disk_use use;
+
+	sample_disk(l->kept_fd, 2 * entries, &use);
+	if (use.too_deep || use.unseen || use.entries > 2 * entries ||
+	    use.bytes > 2 * bytes)
+		return -1;
+	if (use.bytes >= bytes || use.entries >= entries)
+		limits->disk_mb = 0;
+	return 0;
 }
 
 uint64_t run_disk_free(const struct run *r)

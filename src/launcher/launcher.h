@@ -200,6 +200,8 @@ struct launcher {
 	char place[SETUP_PATH]; /* without mount namespaces: where runs have their
 				   directories, */
 	int place_fd;           /* locked; -1: not needed */
+	char kept[SETUP_PATH];  /* below it: of plan.kept; "": there is none */
+	int kept_fd;
 	bool own_user_ns; /* one uid for all: all happens inside a namespace of ours */
 	int no_user_ns;   /* errno of making that one; 0: it was made, or not needed */
 	struct abilities abilities;
@@ -308,6 +310,12 @@ int place_slot(const struct launcher *l, const struct slot *s); /* a descriptor 
 int place_make(const struct slot *s, int slot_fd, char out[SETUP_PATH]);
 int place_clean(int slot_fd); /* everything in it */
 
+/* true: there is a directory that stays, and a level that opens it to no other run */
+static inline bool launcher_keeps(const struct launcher *l)
+{
+	return l->kept_fd >= 0 && l->abilities.level == LEVEL_LANDLOCK;
+}
+
 /* --- slot.c */
 int slots_make(struct launcher *l);
 void slot_init(struct slot *s, struct launcher *l, unsigned n);
@@ -397,6 +405,9 @@ void run_take_sockets(struct run *r, int *fd);
 bool run_wrote_too_much(const struct run *r, int64_t slack);
 /* what the disk has left where the run writes; 0: unknown */
 uint64_t run_disk_free(const struct run *r);
+/* Before a run of plan.kept. What is there may be too much already: then it may write
+ * nothing, so that something can be removed; -1: far too much, or not to be seen */
+int kept_limit(const struct launcher *l, struct limits *limits);
 
 /* --- orphan.c: a child that nobody accounts for becomes this run's pid and pid_fd: 1, 0:
  * there is none, -1 with errno */

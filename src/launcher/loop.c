@@ -103,6 +103,7 @@ void launcher_report(struct launcher *l)
 	l->report.refused = l->ledger.refused;
 	l->report.sessions = sessions_possible(l, l->report.sessions_why,
 					       sizeof(l->report.sessions_why));
+	l->report.kept = launcher_keeps(l);
 	fd = message_make_report(&l->report);
 	if (fd < 0) { /* a server that does not know would go on */
 		log_error("report.failed", "error=\"%s\"", strerror(errno));
@@ -163,6 +164,21 @@ struct slot *launcher_free_slot(struct launcher *l)
 	return NULL;
 }
 
+/* what its directory has no room for is not begun */
+static void start_in(struct slot *s, const struct message *asked, const int fds[RUN_FDS],
+		     uint64_t arrived_ns)
+{
+	struct launcher *l = s->launcher;
+	struct message m = *asked;
+
+	if (m.plan.kept && !launcher_keeps(l))
+		refuse(l, &m, "kept", EOPNOTSUPP);
+	else if (m.plan.kept && kept_limit(l, &m.plan.limits) < 0)
+		refuse(l, &m, "kept_disk", EDQUOT);
+	else
+		slot_start_run(s, &m, fds, arrived_ns);
+}
+
 void launcher_start_cold(struct launcher *l, const struct message *m, int fds[RUN_FDS],
 			 uint64_t arrived_ns)
 {
@@ -172,7 +188,7 @@ void launcher_start_cold(struct launcher *l, const struct message *m, int fds[RU
 	if (l->lost.now || (!l->probe && l->report.level < l->setup->min_level)) {
 		refuse(l, m, "isolation", EPERM);
 	} else if (s) {
-		slot_start_run(s, m, fds, arrived_ns);
+		start_in(s, m, fds, arrived_ns);
 	} else if (l->waiting_count < l->slot_count) {
 		w = &l->waiting[l->waiting_count++];
 		w->message = *m;
@@ -197,7 +213,7 @@ static void on_run(struct launcher *l, const struct message *m, int fds[RUN_FDS]
 		refuse(l, m, "isolation", EPERM);
 	else if (m->plan.session)
 		session_ask(l, m, fds, now);
-	else if (l->probe || l->lost.now || m->plan.network ||
+	else if (l->probe || l->lost.now || m->plan.network || m->plan.kept ||
 		 (!warm_take(l, m, fds[RUN_INPUT], now) &&
 		  !fork_take(l, m, fds[RUN_INPUT], now)))
 		launcher_start_cold(l, m, fds, now);
@@ -226,7 +242,7 @@ void launcher_next_waiting(struct launcher *l)
 	while (l->waiting_count && (s = launcher_free_slot(l))) {
 		struct waiting w = take_waiting(l, 0);
 
-		slot_start_run(s, &w.message, w.fds, w.arrived_ns);
+		start_in(s, &w.message, w.fds, w.arrived_ns);
 		close_waiting(&w);
 	}
 	warm_fill(l);

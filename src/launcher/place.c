@@ -5,6 +5,7 @@
  *	DIR/sandbox-runs.RANDOM        the launcher's, locked as long as it lives
  *	    /N                         a slot's, of the slot's uid
  *	        /RANDOM/work,tmp,cache a run's
+ *	    /kept.RANDOM           the working directory of plan.kept
  *
  * Runs in: the launcher, and place_slot, place_make and place_clean in its workers. What
  * Landlock does not see (stat, readlink) needs a name: so names cannot be guessed, and it
@@ -29,6 +30,7 @@
 #include "launcher/launcher.h"
 
 #define PREFIX "sandbox-runs."
+#define KEPT "/kept."
 
 static int random_name(char out[PLACE_NAME])
 {
@@ -110,6 +112,27 @@ static int make_canary(int dir_fd)
 	return fd < 0 ? -1 : fchmod(fd, 0644);
 }
 
+/* Only where all runs have one uid: they are in slots as it happens, and it is theirs. No
+ * rule of Landlock opens it to another run, and its name is as hard to guess. */
+static int make_kept(struct launcher *l)
+{
+	char random[PLACE_NAME];
+
+	if (!l->abilities.one_uid)
+		return 0;
+	if (random_name(random) < 0)
+		return -1;
+	if (snprintf(l->kept, sizeof(l->kept), "%s" KEPT "%s", l->place, random) >=
+	    (int)sizeof(l->kept)) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	if (mkdirat(l->place_fd, l->kept + strlen(l->place) + 1, 0700) < 0)
+		return -1;
+	l->kept_fd = open(l->kept, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return l->kept_fd < 0 ? -1 : 0;
+}
+
 /* a new directory, locked; who sweeps at the same moment may be quicker: then another */
 static int make(struct launcher *l, int dir_fd, const char *parent)
 {
@@ -139,6 +162,9 @@ static int make(struct launcher *l, int dir_fd, const char *parent)
 	if (make_canary(fd) < 0)
 		return -1;
 	l->place_fd = take_fd(&fd);
+	/* without it runs go on as they would, and who asks for it is told */
+	if (make_kept(l) < 0)
+		log_warn("place.kept", "error=\"%s\"", strerror(errno));
 	return 0;
 }
 
@@ -179,6 +205,8 @@ void place_close(struct launcher *l)
 		log_warn("place.left", "directory=%s error=\"%s\"", l->place,
 			 strerror(errno));
 	close(take_fd(&l->place_fd));
+	defer_close(&l->kept_fd);
+	l->kept_fd = -1;
 }
 
 int place_slot(const struct launcher *l, const struct slot *s)

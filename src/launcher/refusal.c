@@ -137,7 +137,10 @@ static bool session_ok(const struct setup *setup, const struct plan *p)
 		return false;
 	if (p->session && p->network && !broker_fits(p))
 		return false;
-	return (p->session != SESSION_NOT) == (setup->row[p->row].session != 0);
+	if (p->kept > 1 || (p->kept && (p->session || p->network || p->has_layer)))
+		return false;
+	return (p->session != SESSION_NOT || p->kept) ==
+	       (setup->row[p->row].session != 0);
 }
 
 static enum refusal of_run(const struct setup *setup, const struct message *m,

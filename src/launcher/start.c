@@ -231,7 +231,8 @@ int launcher_main(const struct launcher_start *start, int server_fd, int ledger_
 	l.inside = inside;
 	if (ledger_read(ledger_fd, &l.ledger) < 0)
 		return 1;
-	l.self_fd = l.place_fd = l.object_fd = l.template_fd = l.setup_fd = -1;
+	l.self_fd = l.place_fd = l.kept_fd = l.object_fd = l.template_fd = l.setup_fd =
+		-1;
 	l.layers.dir_fd = l.layers.tidier_fd = -1;
 	l.sessions.dir_fd = l.sessions.pool_fd = l.sessions.remover_fd =
 		l.sessions.looker.pid_fd = -1;

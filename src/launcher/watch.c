@@ -298,7 +298,7 @@ static void collect(struct run *r)
 	};
 	struct err e = {0};
 
-	if (r->killed || r->work_fd < 0 ||
+	if (r->killed || r->work_fd < 0 || r->plan.kept ||
 	    (!launcher_shares(r->slot->launcher) &&
 	     collect_nothing(r->work_fd, setup->output_dir))) {
 		run_finish(r);

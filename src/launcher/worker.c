@@ -118,6 +118,7 @@ static _Noreturn void start_child(const struct worker *w, const struct worker_or
 	c.outer_gid = w->slot->gid;
 	c.keeps_groups = l->abilities.one_uid;
 	c.place = place;
+	c.kept = c.plan.kept ? l->kept : NULL;
 	c.seed_dir = o->plan.errand == ERRAND_SEED ? w->slot->seed_dir : NULL;
 	c.processes = w->processes;
 	c.launcher = w->launcher;

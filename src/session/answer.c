@@ -184,7 +184,7 @@ static void take_written(struct sessions *s, const struct session_call *c,
 		return;
 	written_change(one, gone.p, gone.len, made ? c->path : NULL);
 	/* the file is there: who wrote it is not told that it is not */
-	if (!one->closing && store_save(s, one, &e) < 0)
+	if (!one->closing && !c->kept && store_save(s, one, &e) < 0)
 		log_warn("session.index", "session=%s error=\"%s\"", one->id, e.text);
 }
 

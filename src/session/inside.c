@@ -4,8 +4,9 @@
  *
  * Runs in: a session, as a command there with all that a command is denied. So whatever
  * a link, a race or a name leads to, it is something that a command could have reached
- * by itself. What it says is read by answer.c; its exit status is a row of the table
- * there.
+ * by itself. Where there are no sessions (kept.c) it is the same in a run, whose paths
+ * begin with "./". What it says is read by answer.c; its exit status is a row of the
+ * table there.
  *
  *	read PATH OFFSET|-LAST MOST     "SIZE\n" and the bytes
  *	write PATH MODE any|new LENGTH NEED LISTED
@@ -171,6 +172,7 @@ struct placing {
 	int dir_fd, fd;
 	char partial[32]; /* the name that it has for a moment, if it is named */
 	const char *name;
+	mode_t mode;
 	bool named, replace;
 };
 
@@ -178,7 +180,7 @@ struct placing {
  * another one. */
 static int begin(struct placing *p)
 {
-	p->fd = openat(p->dir_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+	p->fd = openat(p->dir_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, p->mode);
 	if (p->fd >= 0)
 		return flock(p->fd, LOCK_EX | LOCK_NB);
 	if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)
@@ -248,8 +250,18 @@ static size_t count_paths(const struct buf *b)
 	return n;
 }
 
+/* where modes cannot be changed a file has the right one from its beginning */
+static int set_mode(const struct placing *p)
+{
+	struct stat st;
+
+	if (fstat(p->fd, &st) < 0)
+		return -1;
+	return (st.st_mode & 07777) == p->mode ? 0 : fchmod(p->fd, p->mode);
+}
+
 /* "SIZE NEW\n"; words: of inside_write() from HOW on */
-static int write_as(struct placing *p, mode_t mode, char **words)
+static int write_as(struct placing *p, char **words)
 {
 	uint64_t len, need, listed;
 	struct buf gone;
@@ -269,7 +281,7 @@ static int write_as(struct placing *p, mode_t mode, char **words)
 		rc = INSIDE_IS_A_DIRECTORY;
 	else if (!there && count_paths(&gone) < need)
 		rc = INSIDE_TOO_MANY;
-	else if (begin(p) < 0 || copy_in(p->fd, len) < 0 || fchmod(p->fd, mode) < 0 ||
+	else if (begin(p) < 0 || copy_in(p->fd, len) < 0 || set_mode(p) < 0 ||
 		 place(p) < 0)
 		rc = inside_status(errno);
 	if (p->named)
@@ -285,17 +297,17 @@ static int write_as(struct placing *p, mode_t mode, char **words)
 
 static int inside_write(char **words)
 {
-	const mode_t mode = (mode_t)strtoul(words[1], NULL, 8);
 	struct placing p = {.dir_fd = -1, .fd = -1};
 	char *name;
 	int rc;
 
+	p.mode = (mode_t)strtoul(words[1], NULL, 8);
 	p.dir_fd = open_parent(words[0], &name);
 	if (p.dir_fd < 0)
 		return inside_status(errno);
 	p.name = name;
 	/* it would be taken for what a killed write left */
-	rc = partial_is(name) ? INSIDE_BLOCKED : write_as(&p, mode, words + 2);
+	rc = partial_is(name) ? INSIDE_BLOCKED : write_as(&p, words + 2);
 	defer_close(&p.fd);
 	defer_close(&p.dir_fd);
 	return rc;
@@ -355,7 +367,8 @@ int session_inside_main(int argc, char **argv)
 
 	for (size_t i = 0; i < sizeof(operations) / sizeof(operations[0]); i++)
 		if (argc == 2 + operations[i].words &&
-		    strcmp(argv[1], operations[i].name) == 0 && argv[2][0] == '/')
+		    strcmp(argv[1], operations[i].name) == 0 &&
+		    (argv[2][0] == '/' || strncmp(argv[2], "./", 2) == 0))
 			return operations[i].run(argv + 2);
 	return INSIDE_FAULT;
 }

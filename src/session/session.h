@@ -9,6 +9,7 @@
  *	network.c what they may reach
  *	sweep.c   the end of those that nobody uses
  *	written.c which files the tools made
+ *	kept.c    what stands for one of them where there can be none
  *	inside.c  our own binary inside a session: reads, writes, lists, removes files
  *
  * One implementation for REST, /tools and MCP: session_begin() takes a tool and a parsed
@@ -77,6 +78,7 @@ struct session_request {
 	bool raw;              /* the bytes of a file, not JSON */
 	uint64_t offset, most; /* of a raw one; 0: all there is */
 	bool from_end;         /* the last ones: so many as offset says */
+	bool kept;             /* not in a session, but as kept.c says */
 	uint64_t who;          /* the job's number */
 	bool live;             /* exec: output as it comes */
 	const char *request_id, *traceparent;
@@ -116,6 +118,8 @@ size_t sessions_count(const struct sessions *s);
 
 /* before a body is read: 0, or -1 and *e */
 int sessions_admit(const struct sessions *s, struct err *e);
+/* true: there are none here, but calls with .kept can be answered */
+bool sessions_keep(const struct sessions *s);
 /* 0: answered, *out is JSON; 1: a job of q->who has begun; -1 and *e */
 int session_begin(struct sessions *s, const struct session_request *q, struct buf *out,
 		  struct err *e);

@@ -90,7 +90,7 @@ struct session *store_find(const struct sessions *s, const char *owner, const ch
 
 struct session *store_of(const struct sessions *s, const struct session_call *c)
 {
-	return store_find(s, c->owner, c->id, strlen(c->id));
+	return c->kept ? s->kept : store_find(s, c->owner, c->id, strlen(c->id));
 }
 
 int store_room(const struct sessions *s, size_t more, struct err *e)
@@ -120,7 +120,7 @@ struct session *store_add(struct sessions *s, const char *owner, const char *id)
 	return one;
 }
 
-static void free_one(struct session *one)
+void store_free(struct session *one)
 {
 	for (char **w = one->env; w && *w; w++)
 		free(*w);
@@ -144,7 +144,7 @@ void store_remove(struct sessions *s, struct session *one)
 	while (*at != one)
 		at = &(*at)->next;
 	*at = one->next;
-	free_one(one);
+	store_free(one);
 }
 
 static int describe(const struct session *one, struct buf *b)
@@ -318,7 +318,7 @@ static int take_one(struct sessions *s, const char *name, const struct json *v,
 	if (strcmp(own, name) != 0) {
 		log_warn("session.index", "unreadable=%s", name);
 		s->first = one->next;
-		free_one(one);
+		store_free(one);
 		return 0;
 	}
 	return version == VERSION ? 0 : store_save(s, one, e);
@@ -447,8 +447,10 @@ void sessions_free(struct sessions *s)
 		session_call_free(s, s->calls);
 	while ((one = s->first)) {
 		s->first = one->next;
-		free_one(one);
+		store_free(one);
 	}
+	if (s->kept)
+		store_free(s->kept);
 	sessions_set_images(s, "", 0);
 	defer_close(&s->index_fd);
 	free(s->mode);

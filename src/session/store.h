@@ -51,6 +51,7 @@ struct session_call {
 	uint64_t who, waiter; /* a close is nobody's job: who waits for its answer */
 	enum session_tool tool;
 	char id[SESSION_ID], owner[SESSION_OWNER];
+	bool kept;  /* of sessions.kept */
 	char *path; /* as the answer names it; NULL: of no file */
 	bool created;
 	bool raw, want_base64, from_end;
@@ -78,6 +79,7 @@ struct sessions {
 	char *image_text;       /* their variables, */
 	const char **image_env; /* and of each where they begin */
 	struct session *first;
+	struct session *kept; /* not one of them; NULL: nobody asked for it yet */
 	struct session_call *calls;
 	uint64_t last_own;
 	uint64_t idle_sec, lifetime_sec; /* 0: for ever */
@@ -85,6 +87,7 @@ struct sessions {
 };
 
 /* --- store.c */
+void store_free(struct session *one); /* its file stays */
 /* owner: NULL is "" */
 struct session *store_find(const struct sessions *s, const char *owner, const char *id,
 			   size_t len);
@@ -149,6 +152,17 @@ int session_describe(const struct sessions *s, const struct session *one,
 const char *session_user(const struct session *one);
 /* as sandbox_open answers */
 int session_opened(const struct session *one, bool created, struct buf *out);
+
+/* --- kept.c */
+/* the one that is kept, for who asks; NULL and *e */
+struct session *kept_find(struct sessions *s, const struct session_request *q,
+			  struct err *e);
+/* from "work/a.txt" to "./a.txt": where it is then; 0, or -1 and *e */
+int kept_path(const char *below_root, char *out, size_t room, struct err *e);
+
+/* --- tool_open.c: what a session may have that asks for nothing */
+int session_limits(const struct sessions *s, const struct session_request *q,
+		   struct session *one, struct err *e);
 
 /* --- tool_*.c: 1: a job has begun; -1 and *e */
 int tool_open(struct sessions *s, const struct session_request *q, struct err *e);

@@ -101,6 +101,18 @@ static int get_env(const struct session_request *q, const struct session *one,
 	return 0;
 }
 
+static int get_kept_workdir(struct session_text dir, struct run_request *r, struct err *e)
+{
+	char path[SESSION_PATH_MAX + 1];
+	struct session_path p;
+
+	if (session_path_resolve(dir.p, dir.len, &p, e) < 0 ||
+	    kept_path(p.text, path, sizeof(path), e) < 0)
+		return -1;
+	r->session.cwd = mem_copy(path);
+	return 0;
+}
+
 static int get_workdir(const struct session_request *q, struct run_request *r,
 		       struct err *e)
 {
@@ -112,6 +124,8 @@ static int get_workdir(const struct session_request *q, struct run_request *r,
 		return 0;
 	if (dir.len >= SESSION_PATH_MAX || memchr(dir.p, 0, dir.len))
 		return err_bad(e, "workdir is not a path");
+	if (q->kept)
+		return get_kept_workdir(dir, r, e);
 	r->session.cwd = mem_printf("%s%.*s", dir.p[0] == '/' ? "" : "/work/",
 				    (int)dir.len, dir.p);
 	return 0;

@@ -73,7 +73,10 @@ static int get_path(const struct session_request *q, const char *usual,
 		return err_bad(e, "path is required");
 	if (session_path_resolve(text.p, text.len, &p, e) < 0)
 		return -1;
-	snprintf(out, SESSION_PATH_MAX + 1, "/%s", p.text);
+	if (q->kept && kept_path(p.text, out, SESSION_PATH_MAX + 1, e) < 0)
+		return -1;
+	if (!q->kept)
+		snprintf(out, SESSION_PATH_MAX + 1, "/%s", p.text);
 	return p.directory;
 }
 

@@ -48,8 +48,8 @@ static int get_count(const struct json *limits, const char *name, uint64_t most,
 				 : err_bad(e, "limits.%s must be a whole number", name);
 }
 
-static int get_limits(const struct sessions *s, const struct session_request *q,
-		      struct session *one, struct err *e)
+int session_limits(const struct sessions *s, const struct session_request *q,
+		   struct session *one, struct err *e)
 {
 	const struct json *limits = NULL;
 	double seconds;
@@ -166,7 +166,7 @@ static struct session *make(struct sessions *s, const struct session_request *q,
 		snprintf(one->scope_id, sizeof(one->scope_id), "%.*s", (int)scope.len,
 			 scope.p);
 	}
-	if (get_limits(s, q, one, e) < 0 || get_wishes(s, q, one, e) < 0 ||
+	if (session_limits(s, q, one, e) < 0 || get_wishes(s, q, one, e) < 0 ||
 	    (q->args && request_words(q->args, &words, e) < 0)) {
 		request_done(&words);
 		store_remove(s, one);

@@ -63,6 +63,7 @@ struct session_call *session_call_new(struct sessions *s, enum session_tool tool
 	c->who = who;
 	snprintf(c->id, sizeof(c->id), "%s", one->id);
 	snprintf(c->owner, sizeof(c->owner), "%s", one->owner);
+	c->kept = one == s->kept;
 	c->next = s->calls;
 	s->calls = c;
 	one->busy++;
@@ -260,8 +261,12 @@ void session_job(const struct sessions *s, const struct session *one,
 	memcpy(r->token, one->owner, sizeof(r->token));
 	job_limits(s->settings, s->mode, wanted, &r->limits);
 	r->session.image = r->row == s->image_row;
-	if (how == SESSION_OPEN || how == SESSION_EXEC)
+	if (one == s->kept) {
+		r->session.how = SESSION_NOT;
+		r->session.kept = true;
+	} else if (how == SESSION_OPEN || how == SESSION_EXEC) {
 		session_network_add(s, one, r);
+	}
 }
 
 void session_ids(const struct session_request *q, struct run_request *r)
@@ -413,6 +418,10 @@ int session_begin(struct sessions *s, const struct session_request *q, struct bu
 	};
 	struct session *one;
 
+	if (q->kept) {
+		one = kept_find(s, q, e);
+		return one ? in_one[q->tool](s, q, one, e) : -1;
+	}
 	if (sessions_admit(s, e) < 0)
 		return -1;
 	if (q->tool == TOOL_OPEN)

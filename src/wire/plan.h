@@ -105,6 +105,9 @@ struct plan {
 	uint32_t force; /* 1: though a command is running */
 	uint32_t root;  /* 1: of a session whose user is root; as errand, never the
 			   server's */
+	/* 1: without namespaces and without a session: its working directory is the one
+	 * that stays, and no other run's */
+	uint32_t kept;
 };
 
 enum verdict {

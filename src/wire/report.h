@@ -56,6 +56,7 @@ struct report {
 	uint32_t counts_sockets;  /* 1: without a cgroup, their memory counts too */
 	uint32_t sessions;        /* 1: there can be sessions here, */
 	char sessions_why[200];   /* else why not */
+	uint32_t kept;     /* 1: there are none, but a directory that stays: plan.kept */
 	uint64_t refused;  /* messages of the server that were not as they must be */
 	char summary[240]; /* below the minimum: the one sentence that says why */
 	struct layer layer[LAYER_COUNT];

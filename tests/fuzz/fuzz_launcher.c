@@ -167,8 +167,16 @@ static bool order_fits(const struct plan *p)
 	}
 }
 
+static bool kept_fits(const struct plan *p)
+{
+	return p->kept == 1 && p->session == 0 && p->network == 0 &&
+	       all_zero(&p->open, sizeof(p->open)) && order_fits(p);
+}
+
 static bool session_fits(const struct plan *p)
 {
+	if (p->kept)
+		return kept_fits(p);
 	if (p->session == 0 || p->session > 7 || (p->network && p->session > 2) ||
 	    !order_fits(p))
 		return false;
@@ -186,9 +194,10 @@ static bool accepted(const struct message *m, int kind)
 	    p->errand != 0 || p->port != 0 || p->network > 1 || p->cold > 2 ||
 	    p->ahead > 1 || p->root || p->has_layer > (p->row == ROW_LAYERS))
 		return false;
-	if (p->row == ROW_SESSIONS ? !session_fits(p)
-				   : p->session || !all_zero(&p->open, sizeof(p->open)) ||
-					     !order_fits(p))
+	if (p->row == ROW_SESSIONS
+		    ? !session_fits(p)
+		    : p->session || p->kept || !all_zero(&p->open, sizeof(p->open)) ||
+			      !order_fits(p))
 		return false;
 	return p->input_bytes == INPUT_BYTES - (kind == FDS_SHORT) &&
 	       within(&p->limits, &setup.row[p->row].ceiling);

@@ -69,6 +69,68 @@ TEST(packages_and_sessions_are_for_their_rows)
 	CHECK(answered(100) == MSG_FAILED);
 }
 
+TEST(what_is_kept_is_for_commands_without_a_session)
+{
+	static const struct {
+		uint32_t row, kept, session, network, has_layer;
+		bool taken;
+	} rows[] = {
+		{3, 1, SESSION_NOT, 0, 0, true},
+		{3, 2, SESSION_NOT, 0, 0, false},
+		{3, 1, SESSION_EXEC, 0, 0, false},
+		{3, 1, SESSION_OPEN, 0, 0, false},
+		{3, 1, SESSION_NOT, NETWORK_POD, 0, false},
+		{3, 1, SESSION_NOT, 0, 1, false},
+		{0, 1, SESSION_NOT, 0, 0, false},
+		{1, 1, SESSION_NOT, 0, 1, false},
+	};
+
+	start_with_all();
+	setup.network = NETWORK_POD;
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		const uint64_t refused = counted();
+		struct message m = good(i + 1);
+
+		m.plan.row = rows[i].row;
+		m.plan.kept = rows[i].kept;
+		m.plan.session = rows[i].session;
+		m.plan.network = rows[i].network;
+		m.plan.has_layer = rows[i].has_layer;
+		l.waiting_count = 0;
+		say(&m, input(64));
+		CHECK(counted() == refused + !rows[i].taken);
+		CHECK(l.waiting_count == rows[i].taken);
+		CHECK(answered(i + 1) == (rows[i].taken ? 0 : MSG_FAILED));
+	}
+}
+
+TEST(nothing_is_kept_where_that_is_not_its_own)
+{
+	static const struct {
+		int level, fd;
+	} rows[] = {{LEVEL_FULL, 0},
+		    {LEVEL_NAMESPACES, 0},
+		    {LEVEL_PROCESS, 0},
+		    {LEVEL_LANDLOCK, -1}};
+
+	start_with_all();
+	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct message m = good(i + 1);
+
+		l.abilities.level = rows[i].level;
+		l.kept_fd = rows[i].fd;
+		l.slots[0].launcher = &l;
+		l.slots[0].state = SLOT_FREE;
+		m.plan.row = 3;
+		m.plan.kept = 1;
+		say(&m, input(64));
+		CHECK(message_receive(server_fd, &m, (int[MESSAGE_FDS]){0}) == 1);
+		CHECK(m.type == MSG_FAILED && strcmp(m.failure.step, "kept") == 0);
+		CHECK(l.slots[0].state == SLOT_FREE);
+	}
+	l.slots[0].state = SLOT_EMPTY;
+}
+
 TEST(root_is_asked_for_at_an_opening_and_where_there_are_ids)
 {
 	static const struct {
