@@ -23,6 +23,7 @@
 #include "answers.h"
 #include "base/err.h"
 #include "bpf.h"
+#include "config/embedded.h"
 #include "config/filter.h"
 #include "tap.h"
 #include "wire/setup.h"
@@ -458,26 +459,9 @@ TEST(at_most_240_calls_are_allowed_in_any_form)
 /* an int argument keeps its meaning when a caller sets bits that the kernel cuts off */
 TEST(allows_compare_exactly_and_denials_ignore_high_bits)
 {
-	static const char *const names[] = {"base",
-					    "arguments",
-					    "network-none",
-					    "init",
-					    "shared-pids",
-					    "shared-uid",
-					    "network-port",
-					    "shared-uid-install",
-					    "init-shared-pids",
-					    "server",
-					    "broker",
-					    "image",
-					    "network-broker",
-					    "network-pod",
-					    "shared-network",
-					    "root"};
-
-	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+	for (size_t n = 0; n < embedded_policies_count; n++) {
 		struct err e = {0};
-		struct policy *p = policy_load(names[n], &e);
+		struct policy *p = policy_load(embedded_policies[n].name, &e);
 
 		CHECK(p);
 		for (size_t i = 0; i < p->rules; i++)

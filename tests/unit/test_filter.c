@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/sys.h"
+#include "config/embedded.h"
 #include "config/filter.h"
 #include "tap.h"
 #include "wire/setup.h"
@@ -78,26 +79,11 @@ TEST(numbers_have_their_names_back)
 
 TEST(all_policies_compile_for_both_architectures)
 {
-	static const char *const names[] = {"base",
-					    "arguments",
-					    "network-none",
-					    "init",
-					    "shared-pids",
-					    "shared-uid",
-					    "network-port",
-					    "shared-uid-install",
-					    "init-shared-pids",
-					    "server",
-					    "broker",
-					    "network-broker",
-					    "network-pod",
-					    "shared-network",
-					    "root"};
 	static const enum policy_arch archs[] = {POLICY_X86_64, POLICY_AARCH64};
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+	for (size_t i = 0; i < embedded_policies_count; i++)
 		for (size_t j = 0; j < 2; j++) {
-			struct policy *p = policy_load(names[i], &e);
+			struct policy *p = policy_load(embedded_policies[i].name, &e);
 
 			CHECK(p);
 			CHECK(filter_compile_for(p, archs[j], &f, &e) == 0);

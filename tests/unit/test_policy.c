@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/err.h"
+#include "config/embedded.h"
 #include "config/policy.h"
 #include "tap.h"
 
@@ -196,24 +197,9 @@ TEST(every_cut_of_a_file_is_an_error_and_no_crash)
 
 TEST(the_policies_in_the_binary_load)
 {
-	static const char *const names[] = {"base",
-					    "arguments",
-					    "network-none",
-					    "init",
-					    "shared-pids",
-					    "shared-uid",
-					    "network-port",
-					    "shared-uid-install",
-					    "init-shared-pids",
-					    "server",
-					    "broker",
-					    "network-broker",
-					    "network-pod",
-					    "shared-network",
-					    "root"};
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		struct policy *p = policy_load(names[i], &e);
+	CHECK(embedded_policies_count > 0);
+	for (size_t i = 0; i < embedded_policies_count; i++) {
+		struct policy *p = policy_load(embedded_policies[i].name, &e);
 
 		CHECK(p && p->rules > 0);
 		policy_free(p);
