@@ -24,10 +24,13 @@ struct index {
 	size_t url_count;
 	char *extra[INDEX_MOST]; /* beside the installer's own default */
 	size_t extra_count;
+	char *names;             /* of these, each with a blank behind it; or NULL */
 	char *links[INDEX_MOST]; /* directories, absolute */
 	size_t link_count;
 	bool alone; /* nothing but what is named here */
-	char *cert; /* pip's file of certificates, or NULL */
+	bool too_many;
+	const char *odd; /* what was said and cannot be done, or NULL */
+	char *cert;      /* pip's file of certificates, or NULL */
 };
 
 /* of npm */
@@ -36,14 +39,20 @@ struct npmrc {
 		text; /* lines of a .npmrc: registries, tokens, a file of certificates */
 	char *urls[INDEX_MOST]; /* all registries of it; strings are owned */
 	size_t url_count;
-	bool has_main; /* one of them is not of a scope; else that is npm's own */
-	char *cafile;  /* or NULL */
+	bool has_main;   /* one of them is not of a scope; else that is npm's own */
+	const char *odd; /* what was said and cannot be done, or NULL */
+	char *cafile;    /* or NULL */
+	char *prefix;    /* the host's file is below it; or NULL */
 };
 
-/* SANDBOX_PYTHON_INDEX; without it the variables and files of pip and uv */
-void index_python(const struct settings *s, struct index *out);
-/* SANDBOX_NPM_REGISTRY if it is a URL, else what npm's variables and files say */
-void index_npm(const struct settings *s, struct npmrc *out);
+/* SANDBOX_PYTHON_INDEX; without it the variables and files of pip and uv; -1: one of
+ * these cannot be understood. To be done with in either case */
+int index_python(const struct settings *s, struct index *out, struct err *e);
+/* SANDBOX_NPM_REGISTRY if it is a URL, else what npm's variables and files say, also the
+ * file beside that node; -1: one of these cannot be understood. To be done with in either
+ * case */
+int index_npm(const struct settings *s, const char *node, struct npmrc *out,
+	      struct err *e);
 void npmrc_done(struct npmrc *x);
 /* npm's own default: in the table of settings of the npm below this directory, or NULL */
 char *index_npm_default(const char *npm);
@@ -51,6 +60,8 @@ char *index_npm_default(const char *npm);
 int index_host(const char *url, struct rules *out, struct err *e);
 void index_done(struct index *x);
 bool index_is_url(const char *text);
+/* one word after the other, at blanks and commas, which are cut; NULL: no more */
+char *index_word(char **at);
 /* for the settings' table: NULL, or what is wrong */
 const char *index_ok(const char *text);
 

@@ -13,11 +13,12 @@
 
 #include "base/base64.h"
 #include "base/defer.h"
+#include "base/err.h"
 #include "base/mem.h"
 #include "config/index.h"
+#include "config/index_add.h"
 #include "config/settings.h"
 
-#define LINE_MOST 4096
 #define TEXT_MOST (16u << 10)
 #define BLANK " \t\r\n"
 
@@ -73,9 +74,10 @@ static bool is_known(const struct npmrc *x, const char *key)
 
 static void say(struct npmrc *x, const char *key, const char *value)
 {
-	/* more than that is cut short: then npm says what it lacks */
-	if (!is_known(x, key) && buf_printf(&x->text, "\n%s=%s", key, value) == 0)
-		(void)buf_text(&x->text);
+	if (is_known(x, key))
+		return;
+	if (buf_printf(&x->text, "\n%s=%s", key, value) < 0 || buf_text(&x->text) < 0)
+		x->odd = "more registries and tokens than fit into 16 KiB";
 }
 
 static int hex(char c)
@@ -124,6 +126,36 @@ static void part_credentials(struct npmrc *x, char *url)
 	say(x, key, basic);
 }
 
+/* what cannot be used is not passed over: the public one would be asked instead */
+static void take_registry(struct npmrc *x, const char *key, char *value, bool main)
+{
+	value[strcspn(value, BLANK)] = '\0'; /* behind it may be a comment */
+	if (!*value)
+		return;
+	if (!index_is_url(value)) {
+		x->odd = "a registry that is no http(s) URL";
+	} else if (x->url_count == INDEX_MOST) {
+		x->odd = "more than 8 registries";
+	} else {
+		part_credentials(x, value);
+		x->urls[x->url_count++] = mem_copy(value);
+		x->has_main = x->has_main || main;
+		say(x, key, value);
+	}
+}
+
+static void take_prefix(struct npmrc *x, const char *value)
+{
+	const char *home = getenv("HOME");
+
+	if (x->prefix)
+		return;
+	if (strncmp(value, "~/", 2) == 0 && home)
+		x->prefix = mem_printf("%s%s", home, value + 1);
+	else if (value[0] == '/')
+		x->prefix = mem_copy(value);
+}
+
 /* the first that says something counts */
 static void take(struct npmrc *x, const char *key, const char *said)
 {
@@ -131,22 +163,22 @@ static void take(struct npmrc *x, const char *key, const char *said)
 	const bool scope = key[0] == '@' && ends_with(key, ":registry");
 	auto_free char *value = expand(said);
 
-	if (is_known(x, key) || strpbrk(value, "\r\n"))
+	if (is_known(x, key))
 		return;
 	if (main || scope) {
-		if (!index_is_url(value) || x->url_count == INDEX_MOST)
-			return;
-		part_credentials(x, value);
-		x->urls[x->url_count++] = mem_copy(value);
-		x->has_main = x->has_main || main;
+		take_registry(x, key, value, main);
+	} else if (strcmp(key, "prefix") == 0) {
+		take_prefix(x, value);
+	} else if (strpbrk(value, "\r\n")) {
+		return;
 	} else if (strcmp(key, "cafile") == 0) {
 		if (value[0] != '/' || access(value, R_OK) < 0)
 			return;
 		x->cafile = mem_copy(value);
-	} else if (!is_credential(key)) {
-		return;
+		say(x, key, value);
+	} else if (is_credential(key)) {
+		say(x, key, value);
 	}
-	say(x, key, value);
 }
 
 /* "key = value", perhaps in quotes */
@@ -169,15 +201,36 @@ static void take_line(struct npmrc *x, char *line)
 	take(x, line, value);
 }
 
-static void from_file(struct npmrc *x, const char *path)
+/* where a section begins: npm needs none, and nothing of what is in one */
+static char *end_of_file(char *text)
 {
-	char line[LINE_MOST];
-	FILE *f = path ? fopen(path, "re") : NULL;
+	char *line = text;
 
-	while (f && fgets(line, sizeof(line), f))
-		take_line(x, line);
-	if (f)
-		fclose(f);
+	while (line && line[strspn(line, BLANK)] != '[') {
+		line = strchr(line, '\n');
+		line = line ? line + 1 : NULL;
+	}
+	return line;
+}
+
+/* of lines that say the same the last one counts: from the end to the beginning */
+static int from_file(struct npmrc *x, const char *path, struct err *e)
+{
+	auto_free char *text = mem_zero(INDEX_FILE_MOST);
+	char *from = text, *end, *line;
+
+	if (path && index_read(path, text, e) < 0)
+		return -1;
+	if (strncmp(from, "\xef\xbb\xbf", 3) == 0)
+		from += 3;
+	if ((end = end_of_file(from)))
+		*end = '\0';
+	while ((line = strrchr(from, '\n'))) {
+		take_line(x, line + 1);
+		*line = '\0';
+	}
+	take_line(x, from);
+	return 0;
 }
 
 static void from_environment(struct npmrc *x)
@@ -195,28 +248,63 @@ static void from_environment(struct npmrc *x)
 			memcpy(word, "registry", 8);
 		if (strncasecmp(word, "cafile=", 7) == 0)
 			memcpy(word, "cafile", 6);
+		if (strncasecmp(word, "prefix=", 7) == 0)
+			memcpy(word, "prefix", 6);
 		take_line(x, word);
 	}
 }
 
-void index_npm(const struct settings *s, struct npmrc *out)
+/* of npm's, whose names may be in capitals; NULL: not set */
+static const char *variable(const char *capitals, const char *small)
 {
-	static const char *const host[] = {"/etc/npmrc", "/usr/etc/npmrc",
-					   "/usr/local/etc/npmrc"};
-	const char *home = getenv("HOME"), *named = getenv("NPM_CONFIG_USERCONFIG");
+	const char *value = getenv(capitals);
+
+	value = value && *value ? value : getenv(small);
+	return value && *value ? value : NULL;
+}
+
+/* the host's file: the one that is named, else below the prefix, else beside node */
+static int from_host(struct npmrc *x, const char *node, struct err *e)
+{
+	const char *named = variable("NPM_CONFIG_GLOBALCONFIG",
+				     "npm_config_globalconfig");
+	const char *bin = strstr(node, "/bin/"), *prefix = getenv("PREFIX");
+	auto_free char *top = bin ? mem_copy_n(node, (size_t)(bin - node)) : NULL;
+	auto_free char *path = NULL;
+
+	if (named)
+		return from_file(x, named, e);
+	if (!x->prefix && prefix)
+		take_prefix(x, prefix);
+	if (x->prefix || top)
+		path = mem_printf("%s/etc/npmrc", x->prefix ? x->prefix : top);
+	if (from_file(x, path, e) < 0)
+		return -1;
+	return from_file(x, "/etc/npmrc", e); /* as Debian's npm has it */
+}
+
+int index_npm(const struct settings *s, const char *node, struct npmrc *out,
+	      struct err *e)
+{
+	const char *home = getenv("HOME");
+	const char *named = variable("NPM_CONFIG_USERCONFIG", "npm_config_userconfig");
 	auto_free char *own = home ? mem_printf("%s/.npmrc", home) : NULL;
 
 	memset(out, 0, sizeof(*out));
 	buf_init(&out->text, TEXT_MOST);
 	if (s->npm_registry && index_is_url(s->npm_registry)) {
 		take(out, "registry", s->npm_registry);
-		return;
+		return 0;
 	}
 	from_environment(out);
-	from_file(out, named ? named : getenv("npm_config_userconfig"));
-	from_file(out, own);
-	for (size_t i = 0; i < sizeof(host) / sizeof(host[0]); i++)
-		from_file(out, host[i]);
+	if (from_file(out, named ? named : own, e) < 0 || from_host(out, node, e) < 0)
+		return -1;
+	if (out->odd)
+		return err_bad(e,
+			       "npm is told of %s on this host: set "
+			       "SANDBOX_NPM_REGISTRY",
+			       out->odd);
+	return 0;
 }
 
 void npmrc_done(struct npmrc *x)
@@ -224,6 +312,7 @@ void npmrc_done(struct npmrc *x)
 	for (size_t i = 0; i < x->url_count; i++)
 		free(x->urls[i]);
 	free(x->cafile);
+	free(x->prefix);
 	buf_done(&x->text);
 	memset(x, 0, sizeof(*x));
 }

@@ -95,22 +95,25 @@ static char *find_npm(const struct runtime *r)
 	return found ? realpath(found, NULL) : NULL;
 }
 
-static void add_host(struct mode *m, const char *url)
+/* -1: one has no host that can be reached; an installer would show it whole in its error,
+ * with its password */
+static int add_hosts(struct mode *m, char *const *urls, size_t count, struct err *e)
 {
-	struct err e = {0};
+	int rc = 0;
 
-	if (!m->install_hosts)
+	if (count && !m->install_hosts)
 		m->install_hosts = mem_zero(sizeof(*m->install_hosts));
-	if (index_host(url, m->install_hosts, &e) < 0)
-		log_warn("index.host", "error=\"%s\"", e.text);
+	for (size_t i = 0; rc == 0 && i < count; i++)
+		rc = index_host(urls[i], m->install_hosts, e);
+	return rc;
 }
 
-/* taken over */
-static void add_default(struct mode *m, char *url)
+/* taken over; NULL: not known */
+static int add_default(struct mode *m, char *url, struct err *e)
 {
-	if (url)
-		add_host(m, url);
-	free(url);
+	auto_free char *own = url;
+
+	return add_hosts(m, &own, own ? 1 : 0, e);
 }
 
 /* the index that uv has of its own is in its help: "(by default: <https://...>)" */
@@ -187,7 +190,10 @@ static int add_python_index(const struct settings *s, struct setup *setup,
 	struct index x;
 	int rc;
 
-	index_python(s, &x);
+	if (index_python(s, &x, e) < 0) {
+		index_done(&x);
+		return -1;
+	}
 	if (x.alone)
 		row_arg(row, "--no-index");
 	else
@@ -200,12 +206,12 @@ static int add_python_index(const struct settings *s, struct setup *setup,
 		(void)binds_add(setup, x.links[i], NULL);
 	}
 	m->install_offline = x.alone;
-	if (!x.alone && x.url_count == 0)
-		add_default(m, ask_default(uv));
-	for (size_t i = 0; i < x.url_count && !x.alone; i++)
-		add_host(m, x.urls[i]);
-	for (size_t i = 0; i < x.extra_count && !x.alone; i++)
-		add_host(m, x.extra[i]);
+	if (rc == 0 && !x.alone && x.url_count == 0)
+		rc = add_default(m, ask_default(uv), e);
+	if (rc == 0 && !x.alone)
+		rc = add_hosts(m, x.urls, x.url_count, e);
+	if (rc == 0 && !x.alone)
+		rc = add_hosts(m, x.extra, x.extra_count, e);
 	index_done(&x);
 	return rc;
 }
@@ -235,21 +241,22 @@ static int uv_row(const struct settings *s, const struct runtime *r, struct setu
 }
 
 /* the host's registries, tokens and certificates */
-static int give_npmrc(const struct settings *s, struct setup *setup, const char *top,
-		      struct mode *m, struct err *e)
+static int give_npmrc(const struct settings *s, const struct runtime *r,
+		      struct setup *setup, const char *top, struct mode *m, struct err *e)
 {
 	const char *extra = getenv("NODE_EXTRA_CA_CERTS");
 	struct npmrc x;
 	int rc;
 
-	index_npm(s, &x);
+	rc = index_npm(s, r->exe, &x, e);
 	if (x.text.len)
 		m->npmrc = mem_printf("%s\n", x.text.bytes + 1);
-	for (size_t i = 0; i < x.url_count && !m->install_offline; i++)
-		add_host(m, x.urls[i]);
-	if (!x.has_main && !m->install_offline)
-		add_default(m, index_npm_default(top));
-	rc = x.cafile && binds_tree(setup, x.cafile, e) < 0 ? -1 : 0;
+	if (rc == 0 && !m->install_offline)
+		rc = add_hosts(m, x.urls, x.url_count, e);
+	if (rc == 0 && !x.has_main && !m->install_offline)
+		rc = add_default(m, index_npm_default(top), e);
+	if (rc == 0 && x.cafile)
+		rc = binds_tree(setup, x.cafile, e) < 0 ? -1 : 0;
 	if (extra && (extra[0] != '/' || access(extra, R_OK) < 0))
 		extra = NULL;
 	if (rc == 0)
@@ -295,7 +302,8 @@ static int npm_row(const struct settings *s, const struct runtime *r, struct set
 		row_arg(row, "--ignore-scripts");
 	if (m->install_offline)
 		row_arg(row, "--offline");
-	return give_npmrc(s, setup, top, m, e); /* a cache is known by its registry too */
+	/* a cache is known by its registry too */
+	return give_npmrc(s, r, setup, top, m, e);
 }
 
 /* all that decides what a list of packages becomes, but the list */

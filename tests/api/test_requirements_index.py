@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Packages over the network: from an index of the test's own, and from the real registries."""
 
+import base64
 import http.server
 import json
 import os
@@ -37,6 +38,11 @@ class Index(http.server.BaseHTTPRequestHandler):
             return
         if parts[:2] == ["simple", "denied"]:
             return self.answer(401, "text/plain", b"")
+        if parts[0] == "private":
+            known = "Basic " + base64.b64encode(b"me:s3cret/word").decode()
+            if self.headers["Authorization"] != known:
+                return self.answer(401, "text/plain", b"")
+            parts[0] = "simple"
         wheels = self.server.wheels
         if parts[0] == "simple" and len(parts) == 2:
             names = [n for n in sorted(os.listdir(wheels)) if n.startswith(parts[1] + "-")]
@@ -231,6 +237,42 @@ def test_without_a_setting_packages_come_from_where_the_host_gets_them(start, pl
     assert s.execute(PROBE % (port, port))["stdout"] == "refused\nrefused\n"
     assert s.post("/execute", {"code": "1", "network": True}).status == 403
     assert len(index.asked) == asked
+
+
+def uv_says(place, index, text):
+    env = host_says(place, index)
+    env.update(UV_CONFIG_FILE=place + "/uv.toml", PIP_CONFIG_FILE="/dev/null")
+    with open(env["UV_CONFIG_FILE"], "w", encoding="ascii") as f:
+        f.write(text)
+    return env
+
+
+def test_the_index_in_a_file_of_uvs_is_asked_alone_and_by_whom_variables_say(start, place, index):
+    url = f"http://127.0.0.1:{index.server_port}/private"
+    env = uv_says(place, index, f'index = [{{ name = "my-corp", url = "{url}", default = true }}]\n')
+    s = start(**env, UV_INDEX_MY_CORP_USERNAME="me", UV_INDEX_MY_CORP_PASSWORD="s3cret/word")
+    r = s.execute(SHOW, requirements=["greet"])
+    assert r["stdout"] == "hello /packages/greet.py\n", r["stderr"]
+    # which the public index has
+    said = failed(s.execute("1", requirements=["six"]), "missing_package")
+    assert "s3cret" not in said + json.dumps(s.get("/health").json) + s.log()
+    # a run that sees the packages sees nothing of who asked for them
+    look = "import os; print([v for v in os.environ.values() if 's3cret' in v])"
+    assert s.execute(look, requirements=["greet"])["stdout"] == "[]\n"
+
+
+def test_a_file_of_uvs_that_is_not_understood_turns_installs_off(start, place, index):
+    s = start(**uv_says(place, index, "\nindex-url = https://a.invalid/\n"))
+    assert "uv.toml: line 2: " in failed(s.execute("1", requirements=["greet"]), "no_installer")
+    check_healthy(s)
+
+
+@pytest.mark.parametrize("host, why", [("127.0.0.1:99999", "no_installer"), ("xn--a", "failed")])
+def test_no_answer_shows_the_password_of_an_index_that_cannot_be(start, place, index, host, why):
+    s = start(**dict(uv_says(place, index, ""), UV_DEFAULT_INDEX=f"http://me:s3cret@{host}/simple"))
+    said = failed(s.execute("1", requirements=["greet"]), why)
+    assert host.split(":", maxsplit=1)[0] in said
+    assert "s3cret" not in said + json.dumps(s.get("/health").json) + s.log()
 
 
 def test_none_turns_packages_off_and_starts_no_broker(start, place, index):

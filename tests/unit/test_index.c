@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * test_index.c - what pip, uv and npm are told on this host
+ * test_index.c - what pip and uv are told on this host
  */
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,23 +10,10 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/fs.h"
 #include "config/index.h"
-#include "config/settings.h"
 #include "egress/rules.h"
-#include "tap.h"
-
-static struct settings s;
-static char path[] = "/tmp/test-index-XXXXXX";
-
-/* this file comes before whatever the host has in /etc */
-static void say(const char *variable, const char *text)
-{
-	const int fd = mkstemp(path);
-
-	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
-	close(fd);
-	CHECK(clearenv() == 0 && setenv(variable, path, 1) == 0);
-}
+#include "index_fixture.h"
 
 TEST(pip_files_have_options_in_sections_and_values_of_several_lines)
 {
@@ -37,7 +25,7 @@ TEST(pip_files_have_options_in_sections_and_values_of_several_lines)
 			       "      # https://c.test/\n      https://d.test/\n"
 			       "  timeout = 60\n      https://e.test/\n"
 			       "[install]\nfind-links = /usr /nonexistent\n");
-	index_python(&s, &x);
+	CHECK(index_python(&s, &x, NULL) == 0);
 	unlink(path);
 	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/simple") == 0);
 	CHECK(x.extra_count >= 2 && strcmp(x.extra[1], "https://d.test/") == 0);
@@ -54,12 +42,296 @@ TEST(uv_files_have_tables_of_indexes)
 			      "[[index]]\nurl = \"https://c.test/\"\ndefault = true\n"
 			      "[[index]]\nurl = \"https://e.test/\"\nexplicit = true\n"
 			      "[pip]\nurl = \"https://d.test/\"\n");
-	index_python(&s, &x);
+	CHECK(index_python(&s, &x, NULL) == 0);
 	unlink(path);
 	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://c.test/") == 0);
-	CHECK(x.extra_count >= 2 && strcmp(x.extra[1], "https://b.test/") == 0);
+	CHECK(x.extra_count >= 2 && strcmp(x.extra[0], "https://b.test/") == 0);
+	CHECK(strcmp(x.extra[1], "https://a.test/") == 0);
 	for (size_t i = 0; i < x.extra_count; i++) /* a project's own, for what it says */
 		CHECK(strcmp(x.extra[i], "https://e.test/") != 0);
+	index_done(&x);
+}
+
+TEST(an_index_of_uv_is_the_one_it_is_however_it_is_written)
+{
+	static const struct {
+		const char *text, *main, *extra;
+	} rows[] = {
+		{"index = [{url = \"https://a.test/\", default = true}]",
+		 "https://a.test/", NULL},
+		{"index = [\n  { name = 'b', url = 'https://b.test/' }, # default\n"
+		 "  { default = true, url = 'https://a.test/' },\n]",
+		 "https://a.test/", "https://b.test/"},
+		{"index-url = \"https://a.test/\" # was https://b.test/",
+		 "https://a.test/", NULL},
+		{"index-url = 'https://b.test/'\n[[index]]\nurl = 'https://a.test/'\n"
+		 "default = true",
+		 "https://a.test/", NULL},
+		{"index-url = 'https://b.test/'\nextra-index-url = ['https://c.test/']\n"
+		 "[pip]\nindex-url = 'https://a.test/'",
+		 "https://a.test/", "https://c.test/"},
+		{"extra-index-url = ['https://c.test/']\n[[index]]\n"
+		 "url = 'https://b.test/'\n[[index]]\nurl = 'https://a.test/'\n"
+		 "default = true",
+		 "https://a.test/", "https://b.test/"},
+	};
+	struct index x;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		say("UV_CONFIG_FILE", rows[i].text);
+		setenv("PIP_CONFIG_FILE", "/dev/null", 1);
+		CHECK(index_python(&s, &x, NULL) == 0);
+		unlink(path);
+		CHECK(x.url_count == 1 && strcmp(x.urls[0], rows[i].main) == 0);
+		CHECK(rows[i].extra ? x.extra_count >= 1 &&
+					      strcmp(x.extra[0], rows[i].extra) == 0
+				    : x.extra_count == 0);
+		index_done(&x);
+	}
+}
+
+/* else the public index would be asked for what a private one has */
+TEST(an_index_that_cannot_be_understood_is_not_passed_over)
+{
+	static const struct {
+		const char *text, *why;
+	} rows[] = {
+		{"index-url = https://a.test/", "line 1"},
+		{"\n[[index]]\nurl = \"\"\"https://a.test/\"\"\"", "line 3"},
+		{"[[index]]\nurl = './wheels'\ndefault = true", "no http(s) URL"},
+		{"[[index]]\nurl = '/usr'\ndefault = true\nformat = 'flat'",
+		 "a list of links"},
+		{"[[index]]\nurl = 'https://a.test/'\nformat = 'flat'",
+		 "a list of links"},
+		{"[[index]]\nname = 'a'\nurl = 'https://a.test/'\ndefault = true\n"
+		 "explicit = true",
+		 "explicit"},
+		{"index-url = 'ssh://me:pw0rd@a.test/'", "no http(s) URL"},
+		{"extra-index-url = ['https://1.test', 'https://2.test', "
+		 "'https://3.test', 'https://4.test', 'https://5.test', "
+		 "'https://6.test', 'https://7.test', 'https://8.test', "
+		 "'https://9.test']",
+		 "more than 8"},
+	};
+	struct index x;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct err e = {0};
+
+		say("UV_CONFIG_FILE", rows[i].text);
+		CHECK(index_python(&s, &x, &e) == -1 && strstr(e.text, rows[i].why));
+		CHECK(!strstr(e.text, "pw0rd"));
+		unlink(path);
+		index_done(&x);
+	}
+}
+
+TEST(variables_say_who_asks_an_index_that_has_a_name)
+{
+	struct index x;
+
+	say("UV_CONFIG_FILE", "[[index]]\nname = 'my-corp.x'\n"
+			      "url = 'https://a.test/s'\ndefault = true\n"
+			      "[[index]]\nname = 'three'\nurl = 'https://c.test/'\n"
+			      "[[index]]\nname = 'two'\nurl = 'https://me@b.test/'\n");
+	setenv("UV_INDEX_MY_CORP_X_USERNAME", "me@home", 1);
+	setenv("UV_INDEX_MY_CORP_X_PASSWORD", "p:w/\xc3\xa4", 1);
+	setenv("UV_INDEX_TWO_PASSWORD", "other", 1);
+	setenv("UV_INDEX", "three=http://c.test:81/", 1);
+	setenv("UV_INDEX_THREE_USERNAME", "token", 1);
+	CHECK(index_python(&s, &x, NULL) == 0);
+	unlink(path);
+	CHECK(x.url_count == 1 &&
+	      strcmp(x.urls[0], "https://me%40home:p%3Aw%2F%C3%A4@a.test/s") == 0);
+	CHECK(x.extra_count >= 2 && strcmp(x.extra[0], "http://token:@c.test:81/") == 0);
+	CHECK(strcmp(x.extra[1], "https://me@b.test/") == 0);
+	index_done(&x);
+}
+
+TEST(directories_of_links_may_be_at_home_or_beside_uvs_file)
+{
+	struct index x;
+
+	say("UV_CONFIG_FILE", "find-links = ['.', '~/bin', 'file:///usr/lib', "
+			      "'https://a.test/links', '~nobody']\n"
+			      "[[index]]\nurl = '/usr/share'\nformat = 'flat'\n");
+	setenv("HOME", "/usr", 1);
+	setenv("PIP_FIND_LINKS", "~/sbin", 1);
+	CHECK(index_python(&s, &x, NULL) == 0);
+	unlink(path);
+	CHECK(x.link_count == 5 && strcmp(x.links[0], "/tmp/.") == 0);
+	CHECK(strcmp(x.links[1], "/usr/bin") == 0 && strcmp(x.links[2], "/usr/lib") == 0);
+	CHECK(strcmp(x.links[3], "/usr/share") == 0 &&
+	      strcmp(x.links[4], "/usr/sbin") == 0);
+	index_done(&x);
+}
+
+TEST(a_file_of_uvs_may_be_named_from_where_we_are)
+{
+	struct index x;
+
+	say("UV_CONFIG_FILE", "find-links = ['.']\n");
+	CHECK(chdir("/tmp") == 0);
+	setenv("UV_CONFIG_FILE", path + strlen("/tmp/"), 1);
+	setenv("PIP_CONFIG_FILE", "/dev/null", 1);
+	CHECK(index_python(&s, &x, NULL) == 0 && x.link_count == 0);
+	unlink(path);
+	index_done(&x);
+}
+
+TEST(of_pip_the_first_place_that_says_something_counts)
+{
+	struct index x;
+
+	say("PIP_CONFIG_FILE", "[download]\nindex-url = https://no.test/\n"
+			       "[global]\nindex-url = https://b.test/\n"
+			       "extra-index-url = https://c.test/\n"
+			       "[install]\nindex_url: https://a.test/ https://no.test/\n"
+			       "no-index = false\n");
+	setenv("PIP_EXTRA_INDEX_URL", "https://d.test/", 1);
+	CHECK(index_python(&s, &x, NULL) == 0);
+	unlink(path);
+	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/") == 0);
+	CHECK(x.extra_count == 1 && strcmp(x.extra[0], "https://d.test/") == 0);
+	CHECK(!x.alone);
+	index_done(&x);
+}
+
+TEST(pip_has_more_than_one_way_to_write_an_option)
+{
+	static const char *const rows[] = {
+		"[global]\n--index-url = https://a.test/,b",
+		"[global]\r\n--Index_URL: https://a.test/,b\r\n",
+		"[global]\npypi-url = https://a.test/,b",
+		"[install]\nindex-url =\n[global]\nindex-url = https://a.test/,b",
+		"[global]\ntrusted-host = b.test\n  [install]\n  c.test\n"
+		"index-url = https://a.test/,b",
+		"[DEFAULT]\nindex-url = https://a.test/,b\n[global]\n",
+	};
+	struct index x;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		say("PIP_CONFIG_FILE", rows[i]);
+		setenv("PIP_INDEX_URL", "", 1);
+		CHECK(index_python(&s, &x, NULL) == 0);
+		unlink(path);
+		CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/,b") == 0);
+		index_done(&x);
+	}
+}
+
+TEST(pip_may_be_told_to_ask_no_index)
+{
+	static const char *const yes[] = {"true", "Y", "t", "on", "1", "yes\r"};
+	static const char *const no[] = {"false", "N", "f", "off", "0", ""};
+	struct index x;
+	char text[64];
+
+	for (size_t i = 0; i < 12; i++) {
+		snprintf(text, sizeof(text), "[global]\nno-index = %s\n",
+			 i < 6 ? yes[i] : no[i - 6]);
+		say("PIP_CONFIG_FILE", text);
+		CHECK(index_python(&s, &x, NULL) == 0 && x.alone == (i < 6));
+		unlink(path);
+		index_done(&x);
+	}
+}
+
+TEST(a_file_that_pip_does_not_read_is_not_passed_over)
+{
+	static const char *const rows[] = {
+		"\xef\xbb\xbf[global]\nindex-url = https://a.test/\n",
+		"index-url = https://a.test/\n",
+		"[global]\nindex-url\n",
+		"[global\nindex-url = https://a.test/\n",
+		"[global]\rindex-url = https://a.test/\r",
+		"[global]\nno-index = maybe\n",
+		"[global]\nindex-url = https://a.test/\nindex_url = https://b.test/",
+		"[global]\ntimeout = 60\n  index-url = https://a.test/\n",
+	};
+	struct index x;
+	struct err e = {0};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		say("PIP_CONFIG_FILE", rows[i]);
+		CHECK(index_python(&s, &x, NULL) == -1);
+		unlink(path);
+		index_done(&x);
+	}
+	clearenv();
+	setenv("PIP_CONFIG_FILE", "/dev/zero", 1);
+	CHECK(index_python(&s, &x, &e) == -1 && strstr(e.text, "larger"));
+	index_done(&x);
+}
+
+/* files of the user and of the host; "" is none */
+static void say_both(const char *below, const char *own, const char *host)
+{
+	const char *const texts[] = {own, host};
+	char name[96];
+	FILE *f;
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(name, sizeof(name), "%s/%s/%s", path, i ? "host" : "own", below);
+		for (char *c = name + strlen(path); (c = strchr(c + 1, '/'));) {
+			*c = '\0';
+			(void)mkdir(name, 0700);
+			*c = '/';
+		}
+		f = fopen(name, "we");
+		CHECK(f && fputs(texts[i], f) >= 0 && fclose(f) == 0);
+	}
+}
+
+TEST(files_of_user_and_host_are_one)
+{
+	static const struct {
+		const char *below, *own, *host, *extra;
+	} rows[] = {
+		{"pip/pip.conf", "[global]\nindex-url = https://b.test/",
+		 "[install]\nindex-url = https://a.test/", NULL},
+		{"uv/uv.toml", "index-url = 'https://b.test/'",
+		 "[[index]]\nurl = 'https://a.test/'\ndefault = true", NULL},
+		{"uv/uv.toml", "index-url = 'https://b.test/'",
+		 "[pip]\nindex-url = 'https://a.test/'", NULL},
+		{"uv/uv.toml", "extra-index-url = ['https://b.test/']",
+		 "index-url = 'https://a.test/'\n[[index]]\nurl = 'https://c.test/'",
+		 "https://c.test/"},
+	};
+	char own[64], host[64];
+	struct index x;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		CHECK(clearenv() == 0 && mkdtemp(memcpy(path, fresh, sizeof(path))));
+		snprintf(own, sizeof(own), "%s/own", path);
+		snprintf(host, sizeof(host), "%s/host", path);
+		setenv("XDG_CONFIG_HOME", own, 1);
+		setenv("XDG_CONFIG_DIRS", host, 1);
+		say_both(rows[i].below, rows[i].own, rows[i].host);
+		CHECK(index_python(&s, &x, NULL) == 0);
+		CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/") == 0);
+		CHECK(!rows[i].extra ||
+		      (x.extra_count >= 2 && strcmp(x.extra[0], rows[i].extra) == 0));
+		index_done(&x);
+		CHECK(fs_remove_tree(AT_FDCWD, path) == 0);
+	}
+}
+
+TEST(a_file_of_uvs_that_is_named_must_be_there)
+{
+	struct index x;
+	struct err e = {0};
+
+	say("UV_CONFIG_FILE", "index-url = 'https://a.test/'");
+	setenv("UV_NO_CONFIG", "1", 1); /* of other files */
+	CHECK(index_python(&s, &x, NULL) == 0);
+	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/") == 0);
+	index_done(&x);
+	unlink(path);
+	CHECK(index_python(&s, &x, &e) == -1 && strstr(e.text, path));
+	index_done(&x);
+	setenv("UV_CONFIG_FILE", "/tmp", 1);
+	CHECK(index_python(&s, &x, &e) == -1 && strstr(e.text, "/tmp"));
 	index_done(&x);
 }
 
@@ -82,7 +354,7 @@ TEST(an_index_may_have_a_name_and_files_are_where_their_variables_say)
 		setenv(i < 2 ? variables[i] : "VIRTUAL_ENV", i < 2 ? top : dir, 1);
 		if (i == 3) /* no files at all */
 			setenv("PIP_CONFIG_FILE", "/dev/null", 1);
-		index_python(&s, &x);
+		CHECK(index_python(&s, &x, NULL) == 0);
 		CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/?b=c") == 0);
 		CHECK((x.extra_count && strcmp(x.extra[0], "https://b.test/") == 0) ==
 		      (i < 3));
@@ -99,7 +371,7 @@ TEST(a_url_is_one_with_a_host_and_no_message_shows_its_password)
 		"https://me:pw0rd@a.test:99999/",  "https://me:pw0rd@a.test:x/",
 		"https://me:pw0rd@a b.test/",      "https://me:pw0rd@/simple",
 		"ftp://me:pw0rd@a.test/",          "https://me:pw0rd@[::1/",
-		"https://me:pw0rd@0x7f.1:8080/s/",
+		"https://me:pw0rd@0x7f.1:8080/s/", "https://me:pw0rd@[::1]x:80/",
 	};
 	struct rules *r = calloc(1, sizeof(*r));
 
@@ -113,63 +385,4 @@ TEST(a_url_is_one_with_a_host_and_no_message_shows_its_password)
 	}
 	CHECK(!index_ok("https://me:pw0rd@a.test:8443/simple http://[::1]:80/ /usr"));
 	free(r);
-}
-
-TEST(npm_files_have_scopes_tokens_and_variables)
-{
-	static const char said[] = "\nregistry=https://a.test/"
-				   "\n@b:registry=https://b.test/x/"
-				   "\n//b.test/x/:_authToken=t0k="
-				   "\n//a.test/:_auth=${NONE}";
-	struct npmrc x;
-
-	say("NPM_CONFIG_USERCONFIG",
-	    "; registry=https://no.test/\nregistry = \"https://a.test/\"\n"
-	    "registry=https://late.test/\n@b:registry=https://b.test/x/\n"
-	    "//b.test/x/:_authToken=${TOKEN}=\n//a.test/:_auth=${NONE}\n"
-	    "//a.test/:certfile=/etc/passwd\nscript-shell=/bin/sh\n"
-	    "cafile=/nonexistent\n@c:registry=file:///etc\n");
-	setenv("TOKEN", "t0k", 1);
-	index_npm(&s, &x);
-	unlink(path);
-	CHECK(x.has_main && x.url_count >= 2 &&
-	      (!x.cafile || access(x.cafile, R_OK) == 0));
-	CHECK(strncmp(x.text.bytes, said, strlen(said)) == 0);
-	CHECK(!strstr(x.text.bytes, "/etc/passwd") &&
-	      !strstr(x.text.bytes, "script-shell"));
-	npmrc_done(&x);
-}
-
-TEST(npm_is_told_no_credentials_in_a_url)
-{
-	/* "me:p:w@" and "t0k:" */
-	static const char said[] = "\n//a.test:81/x/:_auth=bWU6cDp3QA=="
-				   "\nregistry=https://a.test:81/x"
-				   "\n//b.test/:_auth=dDBrOg=="
-				   "\n@b:registry=http://b.test";
-	struct npmrc x;
-
-	say("NPM_CONFIG_USERCONFIG", "registry=https://me:p%3aw%40@a.test:81/x\n"
-				     "@b:registry=http://t0k@b.test\n");
-	index_npm(&s, &x);
-	unlink(path);
-	CHECK(x.url_count >= 2 && strcmp(x.urls[0], "https://a.test:81/x") == 0);
-	CHECK(strncmp(x.text.bytes, said, strlen(said)) == 0);
-	npmrc_done(&x);
-}
-
-TEST(a_variable_comes_before_a_file_and_a_setting_before_both)
-{
-	struct npmrc x;
-
-	say("NPM_CONFIG_USERCONFIG", "registry=https://a.test/\n");
-	setenv("NPM_CONFIG_REGISTRY", "https://b.test/", 1);
-	index_npm(&s, &x);
-	CHECK(x.url_count >= 1 && strcmp(x.urls[0], "https://b.test/") == 0);
-	npmrc_done(&x);
-	s.npm_registry = (char[]){"https://c.test/"};
-	index_npm(&s, &x);
-	unlink(path);
-	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://c.test/") == 0);
-	npmrc_done(&x);
 }

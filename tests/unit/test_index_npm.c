@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * test_index_npm.c - what npm is told on this host
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/fs.h"
+#include "config/index.h"
+#include "index_fixture.h"
+
+TEST(npm_files_have_scopes_tokens_and_variables)
+{
+	static const char said[] = "\n//a.test/:_auth=${NONE}"
+				   "\n//b.test/x/:_authToken=t0k="
+				   "\n@b:registry=https://b.test/x/"
+				   "\nregistry=https://a.test/";
+	struct npmrc x;
+
+	say("NPM_CONFIG_USERCONFIG",
+	    "\xef\xbb\xbfregistry=https://early.test/\n; registry=https://no.test/\n"
+	    "registry = \"https://a.test/\"\n@b:registry=https://b.test/x/\n"
+	    "//b.test/x/:_authToken=${TOKEN}=\n//a.test/:_auth=${NONE}\n"
+	    "//a.test/:certfile=/etc/passwd\nscript-shell=/bin/sh\n"
+	    "cafile=/nonexistent\n[section]\nregistry=https://no.test/\n");
+	setenv("TOKEN", "t0k", 1);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	unlink(path);
+	CHECK(x.has_main && x.url_count >= 2 &&
+	      (!x.cafile || access(x.cafile, R_OK) == 0));
+	CHECK(strncmp(x.text.bytes, said, strlen(said)) == 0);
+	CHECK(!strstr(x.text.bytes, "/etc/passwd") &&
+	      !strstr(x.text.bytes, "script-shell"));
+	npmrc_done(&x);
+}
+
+/* else the public one would be asked for what a private one has */
+TEST(a_registry_that_cannot_be_used_is_not_passed_over)
+{
+	static const char *const rows[] = {
+		"registry=HTTPS://me:pw0rd@a.test/\n",
+		"@c:registry=file:///etc\n",
+		"@1:registry=http://a.test\n@2:registry=http://a.test\n"
+		"@3:registry=http://a.test\n@4:registry=http://a.test\n"
+		"@5:registry=http://a.test\n@6:registry=http://a.test\n"
+		"@7:registry=http://a.test\n@8:registry=http://a.test\n"
+		"@9:registry=http://a.test\n",
+	};
+	struct npmrc x;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct err e = {0};
+
+		say("NPM_CONFIG_USERCONFIG", rows[i]);
+		CHECK(index_npm(&s, "/nonexistent/bin/node", &x, &e) == -1);
+		CHECK(e.text[0] && !strstr(e.text, "pw0rd"));
+		unlink(path);
+		npmrc_done(&x);
+	}
+}
+
+TEST(npm_files_that_have_no_end_hold_nobody_up)
+{
+	struct npmrc x;
+
+	say("NPM_CONFIG_USERCONFIG", "");
+	CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	unlink(path);
+	npmrc_done(&x);
+	setenv("NPM_CONFIG_USERCONFIG", "/dev/zero", 1);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == -1);
+	npmrc_done(&x);
+}
+
+TEST(npm_reads_the_hosts_file_below_its_prefix)
+{
+	char home[] = "/tmp/test-index-XXXXXX", dir[64], file[96];
+	struct npmrc x;
+	FILE *f;
+
+	say("NPM_CONFIG_USERCONFIG", "prefix=~/own\n");
+	CHECK(mkdtemp(home) && setenv("HOME", home, 1) == 0);
+	snprintf(dir, sizeof(dir), "%s/own", home);
+	CHECK(mkdir(dir, 0700) == 0);
+	snprintf(dir, sizeof(dir), "%s/own/etc", home);
+	snprintf(file, sizeof(file), "%s/npmrc", dir);
+	CHECK(mkdir(dir, 0700) == 0 && (f = fopen(file, "we")));
+	CHECK(fputs("@a:registry=https://a.test/\n", f) >= 0);
+	fclose(f);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(x.url_count >= 1 && strcmp(x.urls[0], "https://a.test/") == 0);
+	npmrc_done(&x);
+	unlink(path);
+	CHECK(fs_remove_tree(AT_FDCWD, home) == 0);
+}
+
+TEST(npm_is_told_no_credentials_in_a_url)
+{
+	/* "t0k:" and "me:p:w@" */
+	static const char said[] = "\n//b.test/:_auth=dDBrOg=="
+				   "\n@b:registry=http://b.test"
+				   "\n//a.test:81/x/:_auth=bWU6cDp3QA=="
+				   "\nregistry=https://a.test:81/x";
+	struct npmrc x;
+
+	say("NPM_CONFIG_USERCONFIG", "registry=https://me:p%3aw%40@a.test:81/x\n"
+				     "@b:registry=http://t0k@b.test\n");
+	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	unlink(path);
+	CHECK(x.url_count >= 2 && strcmp(x.urls[1], "https://a.test:81/x") == 0);
+	CHECK(strncmp(x.text.bytes, said, strlen(said)) == 0);
+	npmrc_done(&x);
+}
+
+TEST(npm_reads_the_hosts_file_that_is_named_or_beside_node)
+{
+	char top[] = "/tmp/test-index-XXXXXX", dir[64], file[96], node[64];
+	struct npmrc x;
+	FILE *f;
+
+	say("npm_config_globalconfig", "@a:registry=https://a.test/\n");
+	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	unlink(path);
+	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/") == 0);
+	npmrc_done(&x);
+
+	CHECK(mkdtemp(top) && clearenv() == 0);
+	snprintf(node, sizeof(node), "%s/bin/node", top);
+	snprintf(dir, sizeof(dir), "%s/etc", top);
+	snprintf(file, sizeof(file), "%s/npmrc", dir);
+	CHECK(mkdir(dir, 0700) == 0 && (f = fopen(file, "we")));
+	CHECK(fputs("@b:registry=https://b.test/\n", f) >= 0);
+	fclose(f);
+	CHECK(index_npm(&s, node, &x, NULL) == 0);
+	CHECK(x.url_count >= 1 && strcmp(x.urls[0], "https://b.test/") == 0);
+	npmrc_done(&x);
+	unlink(file);
+	rmdir(dir);
+	rmdir(top);
+}
+
+TEST(a_variable_comes_before_a_file_and_a_setting_before_both)
+{
+	struct npmrc x;
+
+	say("NPM_CONFIG_USERCONFIG", "registry=https://a.test/\n");
+	setenv("NPM_CONFIG_REGISTRY", "https://b.test/", 1);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(x.url_count >= 1 && strcmp(x.urls[0], "https://b.test/") == 0);
+	npmrc_done(&x);
+	s.npm_registry = (char[]){"https://c.test/"};
+	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	unlink(path);
+	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://c.test/") == 0);
+	npmrc_done(&x);
+}
