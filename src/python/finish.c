@@ -13,6 +13,7 @@
 #include "python/finish.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -56,7 +57,11 @@ static struct {
 	void (*fetch)(void **, void **, void **);
 	void (*restore)(void *, void *, void *);
 	int (*list_append)(void *, void *);
-	void **interrupt, **exit, *none;
+	ssize_t (*list_size)(void *);
+	void *(*attribute)(void *, const char *);
+	void *(*type_of)(void *);
+	long (*as_long)(void *);
+	void **interrupt, **exit, *none, *number;
 } py;
 
 /* looked up once, in the template: in each run it would be from the start */
@@ -83,9 +88,14 @@ static const struct {
 	{&py.fetch, "PyErr_Fetch"},
 	{&py.restore, "PyErr_Restore"},
 	{&py.list_append, "PyList_Append"},
+	{&py.list_size, "PyList_Size"},
+	{&py.attribute, "PyObject_GetAttrString"},
+	{&py.type_of, "PyObject_Type"},
+	{&py.as_long, "PyLong_AsLong"},
 	{&py.interrupt, "PyExc_KeyboardInterrupt"},
 	{&py.exit, "PyExc_SystemExit"},
 	{&py.none, "_Py_NoneStruct"},
+	{&py.number, "PyLong_Type"},
 };
 
 static const char *const stream_names[] = {"stdout", "stderr"};
@@ -93,7 +103,7 @@ static const char *const stream_names[] = {"stdout", "stderr"};
 
 /* what the template had; a run's copy of it is its own */
 static struct {
-	void *callbacks, *callback, *enabled, *unfreeze; /* of the collector */
+	void *callbacks, *callback, *enabled, *debug, *unfreeze; /* of the collector */
 	void *main_names, *loader;
 	void *streams[STREAMS];
 	int status;
@@ -110,14 +120,18 @@ static _Noreturn void leave(void)
 	exit(had.status);
 }
 
+/* who is called with an exception on its way takes it for its own, and it is lost */
 static void unfreeze(void)
 {
-	void *const done = py.call(had.unfreeze, NULL);
+	void *done, *type, *value, *trace;
 
+	py.fetch(&type, &value, &trace);
+	done = py.call(had.unfreeze, NULL);
 	if (done)
 		py.drop(done);
 	else
 		py.clear_error();
+	py.restore(type, value, trace);
 }
 
 /* Python has flushed them a moment ago, and its status says whether that failed. A stream
@@ -140,7 +154,7 @@ static bool streams_are_through(void)
 }
 
 /* The collector calls us between the last flush of streams and the end of modules; and
- * before that as often as it likes. */
+ * before that as often as it likes. Others that it calls hear of its end, too. */
 static void *on_collect(void *self, void *args)
 {
 	static bool done;
@@ -150,7 +164,7 @@ static void *on_collect(void *self, void *args)
 	if (done || !py.is_finalizing())
 		return py.build("");
 	done = true;
-	if (harmless_all() && streams_are_through())
+	if (py.list_size(had.callbacks) == 1 && harmless_all() && streams_are_through())
 		leave();
 	unfreeze();
 	return py.build("");
@@ -192,25 +206,62 @@ static void flush_streams(void)
 	}
 }
 
+/* a plain number, or nothing */
+static bool is_status(void *code, int *out_status)
+{
+	void *const type = py.type_of(code);
+	const bool is_number = type == py.number;
+	const long n = is_number ? py.as_long(code) : 0;
+
+	py.drop(type);
+	if (code != py.none && (!is_number || n < 0 || n > INT_MAX)) {
+		py.clear_error(); /* too large for any */
+		return false;
+	}
+	*out_status = (int)n;
+	return true;
+}
+
+/* for a python that does not show how it does it; what else there can be it does itself
+ */
+static int read_exit(int *out_status)
+{
+	void *type, *value, *trace, *code;
+	bool is_plain;
+
+	py.fetch(&type, &value, &trace);
+	code = value ? py.attribute(value, "code") : NULL;
+	is_plain = code && is_status(code, out_status);
+	if (code)
+		py.drop(code);
+	else
+		py.clear_error();
+	py.restore(type, value, trace);
+	if (is_plain)
+		py.clear_error();
+	return is_plain;
+}
+
 /* a program that raised; true: to leave, as it says */
 static bool leaves(void)
 {
 	if (!py.matches(*py.exit))
 		return false;
-	if (py.handle_exit && py.handle_exit(&had.status))
+	if ((py.handle_exit ? py.handle_exit : read_exit)(&had.status))
 		return true;
 	unfreeze();
 	py.print(); /* then python leaves by itself */
 	return true;
 }
 
-static bool is_enabled(void)
+/* what the collector says of itself */
+static bool is(void *function)
 {
-	void *const enabled = py.call(had.enabled, NULL);
-	const bool yes = enabled && py.is_true(enabled) == 1;
+	void *const said = py.call(function, NULL);
+	const bool yes = said && py.is_true(said) == 1;
 
-	if (enabled)
-		py.drop(enabled);
+	if (said)
+		py.drop(said);
 	else
 		py.clear_error();
 	return yes;
@@ -238,15 +289,26 @@ static bool run(FILE *script, const char *path)
 	return true;
 }
 
+/* A number that is none for a status leaves an exception behind, of which python's end
+ * may speak. */
+static void await_collector(void)
+{
+	void *type, *value, *trace;
+
+	py.fetch(&type, &value, &trace);
+	if (!is(had.enabled) || is(had.debug))
+		unfreeze(); /* it will not call us, or tell what it does */
+	else if (py.list_append(had.callbacks, had.callback) < 0)
+		py.clear_error();
+	py.restore(type, value, trace);
+}
+
 _Noreturn void finish_run(FILE *script, const char *path)
 {
 	name_main(path);
 	if (run(script, path))
 		unname_main();
-	if (!is_enabled())
-		unfreeze(); /* it will not call us */
-	if (py.list_append(had.callbacks, had.callback) < 0)
-		py.clear_error();
+	await_collector();
 	if (py.finalize() < 0)
 		had.status = 120; /* as python has it */
 	leave();
@@ -268,9 +330,10 @@ static void know_collector(void)
 	had.callbacks = gc ? get(gc, "callbacks") : NULL;
 	had.callback = function(&method, NULL, NULL);
 	had.enabled = gc ? get(gc, "isenabled") : NULL;
+	had.debug = gc ? get(gc, "get_debug") : NULL;
 	had.unfreeze = gc ? get(gc, "unfreeze") : NULL;
-	if (!had.callbacks || !had.callback || !had.enabled || !had.unfreeze ||
-	    (!there && take_out(modules(), "gc") < 0))
+	if (!had.callbacks || !had.callback || !had.enabled || !had.debug ||
+	    !had.unfreeze || (!there && take_out(modules(), "gc") < 0))
 		call_give_up("ahead: this python has no collector\n");
 	harmless_prepare(gc);
 }
@@ -300,7 +363,7 @@ void finish_prepare(void)
 	py.is_finalizing = (int (*)(void))dlsym(RTLD_DEFAULT, "Py_IsFinalizing");
 	if (!py.is_finalizing)
 		py.is_finalizing = (int (*)(void))call_need("_Py_IsFinalizing");
-	/* of some versions; then others have the long end when they leave so */
+	/* of some versions */
 	py.handle_exit = (int (*)(int *))dlsym(RTLD_DEFAULT, "_Py_HandleSystemExit");
 	know_main();
 	know_collector();

@@ -80,6 +80,8 @@ static struct {
 	long (*as_long)(void *);
 	ssize_t (*list_size)(void *);
 	void *(*list_get)(void *, ssize_t);
+	void *(*tuple_get)(void *, ssize_t);
+	int (*compare)(void *, const char *);
 	void *plain[PLAIN], *told[TOLD], *streams[STREAMS], *stream_word;
 	void *reference, *type, *builtin, *function, *none, *is_true;
 	void *get_objects, *count_blocks;
@@ -96,7 +98,7 @@ static struct {
 	bool last_words; /* they are the template's, and python's own end says them */
 } had;
 
-static bool hooked;
+static bool hooked; /* or a class was given to what may be frozen, and is not looked at */
 static struct {
 	void *type;
 	enum verdict verdict;
@@ -153,6 +155,19 @@ static bool is_names_of(void *dict, const char *module)
 	return found && py.module_dict(found) == dict;
 }
 
+/* python's own, for what a thread had of its own */
+static bool clears_locals(void *builtin)
+{
+	void *const name = py.attribute(builtin, "__name__");
+	const bool clears = name && py.compare(name, "clear_locals") == 0;
+
+	if (name)
+		py.drop(name);
+	else
+		py.clear_error();
+	return clears;
+}
+
 /* Collections of weak references have some of their own: functions of the modules that
  * make them, and for those of abc one of python's that is bound to a reference. */
 static bool only_forgets(void *callback)
@@ -168,7 +183,7 @@ static bool only_forgets(void *callback)
 			  is_names_of(names, "weakref");
 	} else if (type == py.builtin && py.self_of(callback)) {
 		of_self = py.type_of(py.self_of(callback));
-		forgets = of_self == py.reference;
+		forgets = of_self == py.reference || clears_locals(callback);
 		py.drop(of_self);
 	}
 	py.drop(type);
@@ -355,12 +370,14 @@ bool harmless_all(void)
 }
 
 /* Hooks of a program hear of what we do, and of python's end; they are told of the next
- * one, which is how we hear of them. */
+ * one, which is how we hear of them, and of classes that objects get: (object, name,
+ * value). */
 static int on_audit(const char *event, void *args, void *data)
 {
-	(void)args;
 	(void)data;
-	if (strcmp(event, "sys.addaudithook") == 0)
+	if (strcmp(event, "sys.addaudithook") == 0 ||
+	    (strcmp(event, "object.__setattr__") == 0 &&
+	     py.compare(py.tuple_get(args, 1), "__class__") == 0))
 		hooked = true;
 	return 0;
 }
@@ -387,6 +404,8 @@ static void find_functions(void *gc)
 	py.as_long = call_need("PyLong_AsLong");
 	py.list_size = call_need("PyList_Size");
 	py.list_get = call_need("PyList_GetItem");
+	py.tuple_get = call_need("PyTuple_GetItem");
+	py.compare = call_need("PyUnicode_CompareWithASCIIString");
 	for (unsigned i = 0; i < PLAIN; i++)
 		py.plain[i] = call_need(plain_names[i]);
 	for (unsigned i = 0; i < TOLD; i++)
