@@ -25,6 +25,8 @@ int fs_open_beneath(int dir_fd, const char *path, int flags, mode_t mode);
 /* remove a tree, iteratively, following no link; -1 with the first errno, having gone on;
  * a name that is not there is success */
 int fs_remove_tree(int dir_fd, const char *name);
+/* a directory of our own that shuts us out: it is opened to us, mode 0700; its fd */
+int fs_open_shut(int dir_fd, const char *name);
 /* a relative path in UTF-8, 1 to `most` bytes, of components of at most 255 bytes: none
  * empty, "." or ".."; no control characters */
 bool fs_name_ok(const char *path, size_t len, size_t most);

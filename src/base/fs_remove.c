@@ -127,9 +127,9 @@ static void scan(struct walk *w)
 		note(w, errno);
 }
 
-/* A directory that shuts us out is opened by its name only, and its mode changed through
- * that: the name may mean something else by then, the descriptor cannot. */
-static int open_shut(int dir_fd, const char *name)
+/* It is opened by its name only, and its mode changed through that: the name may mean
+ * something else by then, the descriptor cannot. */
+int fs_open_shut(int dir_fd, const char *name)
 {
 	auto_fd int path_fd = fs_open_beneath(dir_fd, name, O_PATH | O_DIRECTORY, 0);
 	char proc[40];
@@ -147,7 +147,7 @@ static int open_dir(int dir_fd, const char *name, struct stat *out_st)
 	auto_fd int fd = fs_open_beneath(dir_fd, name, O_RDONLY | O_DIRECTORY, 0);
 
 	if (fd < 0 && errno == EACCES)
-		fd = open_shut(dir_fd, name);
+		fd = fs_open_shut(dir_fd, name);
 	if (fd < 0 || fstat(fd, out_st) < 0)
 		return -1;
 	/* Fails for who is no owner; it may be allowed to go on nevertheless. */

@@ -15,6 +15,7 @@
 
 #include "base/defer.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "cmd/cmd.h"
 #include "image/image.h"
@@ -257,6 +258,7 @@ static void open_sessions(struct prepared *p, const char *state)
 void state_find(struct prepared *p, bool serving)
 {
 	auto_free char *path = state_path(&p->settings);
+	struct setup *setup = &p->start->setup;
 	auto_fd int seeds_fd = -1;
 
 	if (serving) {
@@ -283,8 +285,11 @@ void state_find(struct prepared *p, bool serving)
 		return;
 	}
 	open_layers(p, path);
-	seeds_fd = p->start->setup.go_seed_dir[0] ? open_seeds(p, path) : -1;
-	p->start->setup.go_seed_build = seeds_fd >= 0;
+	seeds_fd = setup->go_seed_dir[0] ? open_seeds(p, path) : -1;
+	setup->go_seed_build = seeds_fd >= 0;
+	if (setup->go_seed_dir[0] && seeds_fd < 0)
+		log_warn("seed.directory", "path=%s/go-cache error=\"%s\"", path,
+			 strerror(errno));
 }
 
 /* where runs without a mount namespace may have their directories, the best first */

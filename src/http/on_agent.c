@@ -148,6 +148,7 @@ static int begin(struct conn *k, struct err *e)
 		.raw = a->what == AGENT_DOWNLOAD || a->what == AGENT_EXISTS,
 		.most = a->what == AGENT_EXISTS,
 		.kept = a->kept,
+		.uncounted = true, /* its users upload whole projects */
 	};
 	struct buf out;
 	int rc;

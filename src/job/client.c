@@ -164,6 +164,9 @@ static void on_report(struct jobs *j, const struct report *r)
 
 #define NO_SHELL "the session has no shell that can be started, /bin/bash or /bin/sh"
 
+#define NO_VOLUME \
+	"a volume of this session is no longer one of SANDBOX_VOLUMES; its files stay"
+
 /* what a client can do something about; step NULL: any, num 0: any */
 static const struct session_answer {
 	const char *step;
@@ -178,8 +181,8 @@ static const struct session_answer {
 	{"kept", 0, ERR_THEIRS, 501, "sessions_unavailable",
 	 "this server keeps no files for that any more"},
 	{"kept_disk", 0, ERR_OURS, 507, "disk_full",
-	 "what is kept is far more than it may be, or too deep or closed to be counted; "
-	 "it goes when the server is started again"},
+	 "what was kept was far more than it may be, or too deep to be counted, and was "
+	 "removed"},
 	{"session_cgroup", 0, ERR_THEIRS, 400, "root_not_available",
 	 "this server has no cgroup, which a session with the user root needs"},
 	{"session_ranges", 0, ERR_THEIRS, 400, "root_not_available",
@@ -198,6 +201,13 @@ static const struct session_answer {
 	 "a command is running in the session; \"force\":true ends it"},
 	{"session_restore", ENOENT, ERR_THEIRS, 404, "no_such_checkpoint",
 	 "the session has no such checkpoint"},
+	{"session_image", ENOENT, ERR_THEIRS, 409, "image_not_found",
+	 "the image of this session is not there any more; its files stay"},
+	{"session_files", ENOENT, ERR_THEIRS, 404, "not_found",
+	 "this session has no files any more, since the server ended while it was being "
+	 "closed; close it, or open it anew"},
+	{"session_files", ENODEV, ERR_THEIRS, 409, "no_such_volume", NO_VOLUME},
+	{"session_restore", ENODEV, ERR_THEIRS, 409, "no_such_volume", NO_VOLUME},
 	{"session_end", 0, ERR_THEIRS, 409, "session_busy",
 	 "the session was ending; try again"},
 	{"session_files", EMLINK, ERR_BUSY, 429, "at_capacity",

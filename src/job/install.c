@@ -236,11 +236,27 @@ static void send_again(struct job *install)
 	}
 }
 
+/* "://user:password@": uv shows a URL whole that it cannot read */
+static void hide_credentials(struct capture *said)
+{
+	char *at = said->kept.bytes, *end = at ? at + said->kept.len : NULL, *last;
+
+	while (at < end && (at = memmem(at, (size_t)(end - at), "://", 3))) {
+		char *from = at += 3;
+
+		for (last = from; at < end && !strchr(" \t\r\n/?#", *at); at++)
+			last = *at == '@' ? at : last;
+		memset(from, '*', (size_t)(last - from));
+	}
+}
+
 static void refuse_all(struct job *install)
 {
 	struct install_why why;
 	struct job *job;
 
+	hide_credentials(&install->result.out);
+	hide_credentials(&install->result.err);
 	install_explain(install, &why);
 	log_info("install.failed", LOG_IDS " reason=%s exit_code=%d", JOB_IDS(install),
 		 why.reason, install->result.outcome.exit_code);
@@ -300,7 +316,9 @@ static bool try_again(struct job *install)
 
 	if (!install->learned || !job || job->install_rounds++ >= LEARN_ROUNDS)
 		return false;
-	return start(job, &e) == 0;
+	if (start(job, &e) < 0)
+		install_lost(install, &e);
+	return true;
 }
 
 void install_over(struct job *install)

@@ -208,8 +208,23 @@ static bool is_utf8(const char *name, const char *end)
 	       strchr(" \t\r\n", name[5]);
 }
 
-/* One of the first two lines may name an encoding that is not UTF-8: python then reads
- * its script a second time, from its beginning. */
+/* `at` is in a line that is all comment, of text that begins at `code` */
+static bool in_comment(const char *code, const char *at)
+{
+	static const char mark[] = "\xef\xbb\xbf"; /* of utf-8, before the first line */
+	const char *line = at;
+
+	while (line > code && line[-1] != '\n' && line[-1] != '\r')
+		line--;
+	if (line == code && at - line >= 3 && memcmp(line, mark, 3) == 0)
+		line += 3;
+	while (*line == ' ' || *line == '\t' || *line == '\f')
+		line++;
+	return *line == '#';
+}
+
+/* A comment in one of the first two lines may name an encoding that is not UTF-8: python
+ * then reads its script a second time, from its beginning. */
 static bool names_encoding(const char *code, size_t len)
 {
 	const char *const behind = code + len;
@@ -221,7 +236,7 @@ static bool names_encoding(const char *code, size_t len)
 	}
 	while (at < end && (at = memmem(at, (size_t)(end - at), "coding", 6))) {
 		at += 6;
-		if (!is_utf8(at, end))
+		if (!is_utf8(at, end) && in_comment(code, at))
 			return true;
 	}
 	return false;

@@ -18,6 +18,8 @@
 #include "job/audit.h"
 #include "job/jobs.h"
 
+#define CLOSES 16 /* at once, beside all commands */
+
 struct jobs *jobs_new(struct loop *l, const struct settings *s, const struct modes *m,
 		      const struct job_observer *o, int launcher_fd)
 {
@@ -206,16 +208,18 @@ int jobs_may_run(const struct jobs *j, struct err *e)
 	return may_run(j, e);
 }
 
-/* commands in sessions, which have places of their own */
-static int may_command(const struct jobs *j, struct err *e)
+/* Commands in sessions, which have places of their own. Who closes sessions has some
+ * more, since that is how places become free: each has a descriptor for a moment only. */
+static int may_command(const struct jobs *j, enum plan_session how, struct err *e)
 {
+	const unsigned more = how == SESSION_CLOSE ? CLOSES : 0;
 	unsigned n = 0;
 
 	for (int i = 0; i < JOB_STATES; i++)
 		n += j->in_sessions[i];
 	if (may_run(j, e) < 0)
 		return -1;
-	if (n < j->share.commands)
+	if (n < j->share.commands + more)
 		return 0;
 	return err_busy(e, "at capacity (%u commands in sessions%s)", n,
 			j->share.fewer_commands ? ", as RLIMIT_NOFILE allows" : "");
@@ -241,7 +245,8 @@ int jobs_submit(struct jobs *j, uint64_t who, struct run_request *r, bool live,
 {
 	struct job *job, *first;
 
-	if ((r->session.how ? may_command(j, e) : jobs_may_admit(j, e)) < 0) {
+	if ((r->session.how ? may_command(j, r->session.how, e) : jobs_may_admit(j, e)) <
+	    0) {
 		request_done(r);
 		return -1;
 	}

@@ -8,89 +8,16 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/statfs.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 
 #include "launcher/launcher.h"
-
-#define NAMELESS_MOST 32768     /* descriptors and mappings: tens of milliseconds, */
-#define NAMELESS_MS 500         /* for which others wait */
-#define DISK_SLACK (256 << 10)  /* less than this left is full */
-#define DISK_ENTRIES_PER_MB 128 /* as a tmpfs of that size is given inodes */
-#define DISK_ENTRIES 1024
-
-/* since the run began everybody together has written more than it may: only then can it
- * hide anything that matters */
-static bool room_is_gone(const struct run *r)
-{
-	const uint64_t now = run_disk_free(r),
-		       most = (uint64_t)r->plan.limits.disk_mb << 20;
-
-	return r->disk_free > now && r->disk_free - now > most;
-}
-
-bool run_wrote_too_much(const struct run *r, int64_t slack)
-{
-	const uint64_t mb = r->plan.limits.disk_mb;
-	const int64_t most_bytes = (int64_t)(r->disk_base.bytes + (mb << 20)) - slack;
-	const uint64_t most = mb * DISK_ENTRIES_PER_MB + DISK_ENTRIES +
-			      r->disk_base.entries;
-	const struct launcher *l = r->slot->launcher;
-	const struct sample_run who = {.tops = &r->pid,
-				       .top_count = 1,
-				       .uid = r->slot->uid,
-				       .uids = 1,
-				       .owner = r->slot->uid,
-				       .gid = r->slot->gid,
-				       .place = l->place,
-				       .most = NAMELESS_MOST,
-				       .ms = NAMELESS_MS};
-	struct disk_use use;
-
-	sample_disk(r->place_fd, most, &use);
-	if (r->plan.kept)
-		sample_disk_more(l->kept_fd, most, NULL, &use);
-	if (use.too_deep || use.entries > most || (int64_t)use.bytes > most_bytes)
-		return true;
-	if (!room_is_gone(r))
-		return false;
-	if (!r->dead && !use.unseen)
-		sample_nameless(l->proc_fd, &who, &use);
-	/* gone, and this one hides something: what else could it be */
-	return use.unseen || (int64_t)use.bytes > most_bytes;
-}
-
-int kept_limit(const struct launcher *l, struct limits *limits)
-{
-	const uint64_t bytes = (uint64_t)limits->disk_mb << 20;
-	const uint64_t entries = (uint64_t)limits->disk_mb * DISK_ENTRIES_PER_MB +
-				 DISK_ENTRIES;
-	struct disk_use use;
-
-	sample_disk(l->kept_fd, 2 * entries, &use);
-	if (use.too_deep || use.unseen || use.entries > 2 * entries ||
-	    use.bytes > 2 * bytes)
-		return -1;
-	if (use.bytes >= bytes || use.entries >= entries)
-		limits->disk_mb = 0;
-	return 0;
-}
-
-uint64_t run_disk_free(const struct run *r)
-{
-	struct statvfs fs;
-
-	if (r->place_fd < 0 || fstatvfs(r->place_fd, &fs) < 0)
-		return 0;
-	return (uint64_t)fs.f_bfree * fs.f_frsize;
-}
 
 static bool disk_is_full(const struct run *r)
 {
 	struct statfs fs;
 
 	if (r->place_fd >= 0)
-		return run_wrote_too_much(r, DISK_SLACK);
+		return run_disk_is_full(r);
 	return r->work_fd >= 0 && fstatfs(r->work_fd, &fs) == 0 &&
 	       (fs.f_bfree == 0 || fs.f_ffree == 0);
 }

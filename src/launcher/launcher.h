@@ -65,6 +65,7 @@ enum slot_state {
 };
 
 struct slot;
+struct worker_answer;
 
 struct run {
 	struct slot *slot;
@@ -105,9 +106,15 @@ struct run {
 	struct child_news failed; /* .step >= 0: which step failed */
 	struct rusage rusage;
 	struct disk_use
-		disk_base;     /* what was there before the program: links to a seed */
-	uint64_t disk_free;    /* what the disk had left then */
-	uint64_t disk_look_ns; /* the next look at what it has written, */
+		disk_base;  /* what was there before the program: links to a seed */
+	bool disk_was_full; /* what is kept: it may write nothing */
+	bool disk_large;    /* so many files that its worker looks at them, */
+	bool disk_asked;    /* and does so now; */
+	uint64_t disk_asked_ns;
+	bool disk_known; /* when it was over it had this */
+	struct disk_use disk_use;
+	uint64_t disk_free;                   /* what the disk had left then */
+	uint64_t disk_look_ns;                /* the next look at what it has written, */
 	uint64_t sockets_look_ns, sockets_kb; /* at its sockets, and what they held */
 	uint64_t shared_look_ns;              /* at the pages of shared mappings */
 	struct sample peak;      /* of what was sampled, where no cgroup counts */
@@ -320,9 +327,8 @@ static inline bool launcher_keeps(const struct launcher *l)
 int slots_make(struct launcher *l);
 void slot_init(struct slot *s, struct launcher *l, unsigned n);
 void slot_drop_worker(struct slot *s);
-void slot_unbuild(struct slot *s);   /* its worker killed, its cgroup removed */
-void slots_done(struct launcher *l); /* everything in them killed and reaped */
-void slot_build(struct slot *s);     /* asynchronous: ends in slot_ready or another try */
+void slot_unbuild(struct slot *s); /* its worker killed, its cgroup removed */
+void slot_build(struct slot *s);   /* asynchronous: ends in slot_ready or another try */
 void slot_reset(
 	struct slot *s); /* after a run: free again, or rebuilt when anything is odd */
 void slot_build_failed(struct slot *s, const char *step, int num);
@@ -385,6 +391,7 @@ void run_watch(
 void run_kill(struct run *r);
 void run_end(struct run *r);
 void run_oom(struct run *r);
+void run_over(struct run *r);   /* nothing of it is alive */
 void run_finish(struct run *r); /* tells the outcome; the slot is free again */
 void run_no_layer(struct run *r);
 void run_refused(struct run *r, const char *step, int num); /* never cloned */
@@ -401,13 +408,20 @@ uint64_t run_look(struct run *r, uint64_t now);
 void run_measure(struct run *r, struct sample *out);
 /* what tells of its own network namespace; it ends when that tells nothing */
 void run_take_sockets(struct run *r, int *fd);
-/* without namespaces: it has written more than its limit, less `slack` */
-bool run_wrote_too_much(const struct run *r, int64_t slack);
+
+/* --- disk.c: of runs without namespaces */
+void run_disk_begin(struct run *r, const struct disk_use *kept); /* it was cloned */
+/* true: it has written more than it may; *next: when to look again, if that is sooner */
+bool run_disk_look(struct run *r, uint64_t now, uint64_t *next);
+/* it is over; true: not before its worker has answered */
+bool run_disk_last(struct run *r);
+/* its worker has, or never will: then it goes on to its end if it was over */
+void run_disk_counted(struct run *r, const struct worker_answer *a);
+void run_disk_silent(struct run *r);
+/* when it was over: was there nothing left of its limit */
+bool run_disk_is_full(const struct run *r);
 /* what the disk has left where the run writes; 0: unknown */
 uint64_t run_disk_free(const struct run *r);
-/* Before a run of plan.kept. What is there may be too much already: then it may write
- * nothing, so that something can be removed; -1: far too much, or not to be seen */
-int kept_limit(const struct launcher *l, struct limits *limits);
 
 /* --- orphan.c: a child that nobody accounts for becomes this run's pid and pid_fd: 1, 0:
  * there is none, -1 with errno */

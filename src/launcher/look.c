@@ -21,7 +21,6 @@
 	100000 /* one period of the CPU quota: a timeout is not a CPU limit */
 #define CPU_LOOK_US 10000
 #define SAMPLE_MS 20
-#define DISK_LOOK_MS 100
 
 /* over the CPU limit; else until when it cannot be, on every CPU it was given */
 static bool cpu_spent(struct run *r, uint64_t cpu_us, uint64_t now, uint64_t *next)
@@ -40,25 +39,6 @@ static bool cpu_spent(struct run *r, uint64_t cpu_us, uint64_t now, uint64_t *ne
 	if (now + left_us * 1000 < *next)
 		*next = now + left_us * 1000;
 	return false;
-}
-
-/* without a tmpfs of its own only looking tells what a run has written; looking costs, so
- * it takes at most a twentieth of our time */
-static bool look_disk(struct run *r, uint64_t now, uint64_t *next)
-{
-	uint64_t took;
-
-	if (now >= r->disk_look_ns) {
-		/* directories take room too */
-		r->disk_out = run_wrote_too_much(r, -(1 << 20));
-		took = loop_now_ns() - now;
-		r->disk_look_ns = now + (took * 20 > DISK_LOOK_MS * MS
-						 ? took * 20
-						 : DISK_LOOK_MS * MS);
-	}
-	if (r->disk_look_ns < *next)
-		*next = r->disk_look_ns;
-	return r->disk_out;
 }
 
 /* Every socket is looked at, and a run can have many: at most a tenth of our time. A
@@ -130,7 +110,7 @@ uint64_t run_look(struct run *r, uint64_t now)
 	uint64_t next = r->started_ns + l->wall_ms * MS;
 	struct sample s;
 
-	if (r->place_fd >= 0 && look_disk(r, now, &next))
+	if (r->place_fd >= 0 && run_disk_look(r, now, &next))
 		return now;
 	if (r->slot->cgroup.kind != CGROUP_NONE) {
 		r->cpu_out = cpu_spent(r, cgroup_cpu_us(&r->slot->cgroup), now, &next);

@@ -164,19 +164,15 @@ struct slot *launcher_free_slot(struct launcher *l)
 	return NULL;
 }
 
-/* what its directory has no room for is not begun */
-static void start_in(struct slot *s, const struct message *asked, const int fds[RUN_FDS],
+static void start_in(struct slot *s, const struct message *m, const int fds[RUN_FDS],
 		     uint64_t arrived_ns)
 {
 	struct launcher *l = s->launcher;
-	struct message m = *asked;
 
-	if (m.plan.kept && !launcher_keeps(l))
-		refuse(l, &m, "kept", EOPNOTSUPP);
-	else if (m.plan.kept && kept_limit(l, &m.plan.limits) < 0)
-		refuse(l, &m, "kept_disk", EDQUOT);
+	if (m->plan.kept && !launcher_keeps(l))
+		refuse(l, m, "kept", EOPNOTSUPP);
 	else
-		slot_start_run(s, &m, fds, arrived_ns);
+		slot_start_run(s, m, fds, arrived_ns);
 }
 
 void launcher_start_cold(struct launcher *l, const struct message *m, int fds[RUN_FDS],

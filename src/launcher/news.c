@@ -35,8 +35,6 @@ static void take_own_place(struct run *r, int *fd)
 	if (l->abilities.go_seed && l->setup->row[r->plan.row].go_cache &&
 	    r->plan.errand == ERRAND_NONE)
 		sample_disk(r->place_fd, UINT64_MAX, &r->disk_base);
-	if (r->plan.kept && r->plan.limits.disk_mb == 0) /* it was full before */
-		sample_disk(l->kept_fd, UINT64_MAX, &r->disk_base);
 	r->disk_free = run_disk_free(r);
 }
 

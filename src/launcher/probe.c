@@ -132,7 +132,7 @@ static void conclude(struct launcher *l)
 	struct probe *p = l->probe;
 
 	verdicts_report(l, &p->facts, &l->report);
-	log_info("isolation.found", "level=%s missing=\"%s\"",
+	log_info("isolation.found", "isolation=%s missing=\"%s\"",
 		 report_level_name(l->report.level), l->report.summary);
 	if (l->report.level == LEVEL_NONE && !p->last &&
 	    l->abilities.level > LEVEL_PROCESS) {

@@ -37,9 +37,14 @@ struct disk_use {
 	bool unseen;   /* there is more than could be looked at */
 };
 
+void sample_add(struct disk_use *all, const struct disk_use *more);
+
 /* what a tree holds; stops when more than `most` entries were seen. What has no name any
  * more is not among it */
 void sample_disk(int dir_fd, uint64_t most, struct disk_use *out);
+
+/* the same; a directory of our own that is closed to us is opened */
+void sample_disk_open(int dir_fd, uint64_t most, struct disk_use *out);
 
 /* files of one file system that have several names; begins with nothing in it */
 struct sample_seen {

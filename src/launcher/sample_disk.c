@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fs.h"
 #include "base/mem.h"
 #include "launcher/sample.h"
 
@@ -27,6 +28,7 @@ struct walk {
 	uint64_t most;
 	size_t room;                 /* for the names of a directory: */
 	char *names[DEPTH_MOST + 1]; /* at each depth those of one at a time */
+	bool opens;                  /* what is closed to us */
 	struct sample_seen *seen; /* NULL: whatever has several names counts for each */
 	struct disk_use *out;
 };
@@ -100,6 +102,8 @@ static void walk_one(struct walk *w, int dir_fd, const char *name, unsigned dept
 		return;
 	}
 	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == EACCES && w->opens)
+		fd = fs_open_shut(dir_fd, name);
 	if (fd < 0) {
 		missed(out);
 		return;
@@ -136,24 +140,48 @@ static void walk(struct walk *w, int fd, unsigned depth)
 	}
 }
 
-void sample_disk_more(int dir_fd, uint64_t most, struct sample_seen *seen,
-		      struct disk_use *use)
+static void walk_all(struct walk *w, int dir_fd)
 {
-	struct walk w = {.most = most, .room = NAMES_MOST, .seen = seen, .out = use};
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	unsigned i;
 
 	if (fd < 0) {
-		missed(use);
+		missed(w->out);
 		return;
 	}
-	if (most < NAMES_MOST / NAME_BYTES)
-		w.room = most * NAME_BYTES < NAMES_LEAST ? NAMES_LEAST
-							 : (size_t)most * NAME_BYTES;
-	walk(&w, fd, 0);
+	w->room = NAMES_MOST;
+	if (w->most < NAMES_MOST / NAME_BYTES)
+		w->room = w->most * NAME_BYTES < NAMES_LEAST
+				  ? NAMES_LEAST
+				  : (size_t)w->most * NAME_BYTES;
+	walk(w, fd, 0);
 	close(fd);
 	for (i = 0; i <= DEPTH_MOST; i++)
-		free(w.names[i]);
+		free(w->names[i]);
+}
+
+void sample_disk_more(int dir_fd, uint64_t most, struct sample_seen *seen,
+		      struct disk_use *use)
+{
+	struct walk w = {.most = most, .seen = seen, .out = use};
+
+	walk_all(&w, dir_fd);
+}
+
+void sample_disk_open(int dir_fd, uint64_t most, struct disk_use *out)
+{
+	struct walk w = {.most = most, .opens = true, .out = out};
+
+	*out = (struct disk_use){0};
+	walk_all(&w, dir_fd);
+}
+
+void sample_add(struct disk_use *all, const struct disk_use *more)
+{
+	all->bytes += more->bytes;
+	all->entries += more->entries;
+	all->too_deep = all->too_deep || more->too_deep;
+	all->unseen = all->unseen || more->unseen;
 }
 
 void sample_disk(int dir_fd, uint64_t most, struct disk_use *out)

@@ -35,6 +35,11 @@ bool session_entered(const struct slot *s)
 	return s->session && &s->session->slot != s;
 }
 
+bool session_gives_up(const struct slot *s)
+{
+	return session_entered(s) && s->session->state == SESSION_ENDING;
+}
+
 const int *session_namespaces(const struct slot *s)
 {
 	return s->session->ns_fd;
@@ -89,10 +94,12 @@ static void session_finish(struct session *s)
 {
 	struct launcher *l = s->launcher;
 	struct session_late *late = take_ptr(&s->late);
+	const bool asked_for = s->orders;
 
 	session_flat_put(s);
 	session_obey(s);
-	if (s->made) /* never ready, and nobody was told; or the next start tries */
+	/* never ready, and nobody was told; or the next start tries */
+	if (s->made && !asked_for)
 		(void)session_dir_drop(s->launcher, s->key);
 	session_tell_ended(s->launcher, s->key);
 	session_free(s);
@@ -199,6 +206,8 @@ void session_started(struct run *r)
 	struct err e = {0};
 	int i;
 
+	if (s->state == SESSION_ENDING)
+		return; /* it said so before it was killed */
 	for (i = 0; i < NS_COUNT && s->ns_fd[i] >= 0; i++)
 		;
 	if (i < NS_COUNT || cgroup_below(&r->slot->cgroup, &s->cgroups) < 0 ||
@@ -316,7 +325,7 @@ static const char *no_root(const struct launcher *l, const char *image)
 	return l->abilities.pivot ? NULL : "session_pivot";
 }
 
-/* NULL with errno; *why: there is none since its user cannot be root, or NULL */
+/* NULL with errno; *why: what it cannot have, a user who is root or its image; or NULL */
 static struct session *session_new(struct launcher *l, const struct plan *p,
 				   const char **why)
 {
@@ -337,8 +346,12 @@ static struct session *session_new(struct launcher *l, const struct plan *p,
 	}
 	if (made >= 0)
 		s->files_fd = stack_open_top(&s->stack, l->sessions.pool_fd);
-	if (s->files_fd < 0 || session_disk_begin(s) < 0 || hold_image(s) < 0)
+	if (s->files_fd < 0 || session_disk_begin(s) < 0)
 		return session_undo(s);
+	if (hold_image(s) < 0) {
+		*why = "session_image";
+		return session_undo(s);
+	}
 	s->root = (struct session_root){&s->stack, s->uid};
 	for (i = 0; i < NS_COUNT; i++)
 		s->ns_fd[i] = -1;

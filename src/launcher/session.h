@@ -94,7 +94,8 @@ void session_take_namespace(struct run *r, int which, int *fd);
 /* what is known of its disk, to the outcome of a command, or of anybody else */
 void session_outcome(const struct slot *s, struct outcome *out);
 
-bool session_entered(const struct slot *s); /* it is a command's, not process 1's */
+bool session_entered(const struct slot *s);  /* it is a command's, not process 1's */
+bool session_gives_up(const struct slot *s); /* and its session is ending */
 const int *session_namespaces(const struct slot *s); /* NS_COUNT descriptors */
 /* what its process 1 has as its root; NULL: not that slot */
 const struct session_root *session_root(const struct slot *s);

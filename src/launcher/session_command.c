@@ -136,7 +136,10 @@ void session_slot_ready(struct slot *slot)
 	bool over;
 
 	if (!session_entered(slot)) {
-		session_hold(slot);
+		/* one that ends before it began gets no process 1, which nobody would
+		 * end */
+		if (slot->session->state != SESSION_ENDING)
+			session_hold(slot);
 		return;
 	}
 	if (c->cancelled) {

@@ -226,19 +226,6 @@ int session_dir_checkpoint(const struct launcher *l, const uint8_t key[SESSION_K
 	return stack_write(l->setup, fd, file, &stack);
 }
 
-int session_dir_restore(struct launcher *l, const uint8_t key[SESSION_KEY],
-			const uint8_t name[SESSION_KEY])
-{
-	struct session_stack now, then;
-	uid_t uid;
-	auto_fd int fd = session_dir_read(l, key, name, &then, &uid);
-	auto_fd int same_fd = fd < 0 ? -1 : session_dir_read(l, key, NULL, &now, &uid);
-
-	if (same_fd < 0 || push_written(l, fd, &then, uid) < 0)
-		return -1;
-	return session_dir_discard(l, key, &now);
-}
-
 /* half-made ones of a launcher that died, with nothing in them: before any of ours */
 int session_dir_begin(struct launcher *l)
 {
@@ -314,20 +301,60 @@ static int give_up(struct launcher *l, const uint8_t key[SESSION_KEY], const cha
 	return -1;
 }
 
-int session_dir_discard(struct launcher *l, const uint8_t key[SESSION_KEY],
-			const struct session_stack *layers)
+/* empty it would be removed */
+static const char half[] = SESSION_NEW "gone";
+
+/* says which layers go, so that only names have to change when they do */
+static int discard_prepare(const struct launcher *l, const struct session_stack *layers)
 {
-	static const char half[] = SESSION_NEW "gone"; /* empty it would be removed */
 	const int all_fd = l->sessions.dir_fd;
 	auto_fd int fd = -1;
+	int saved;
 
 	if (mkdirat(all_fd, half, 0700) < 0 && errno != EEXIST)
 		return -1;
 	fd = openat(all_fd, half, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0 || stack_write(l->setup, fd, STACK_FILE, layers) < 0 ||
-	    give_up(l, key, half) < 0)
+	if (fd >= 0 && stack_write(l->setup, fd, STACK_FILE, layers) == 0)
+		return 0;
+	saved = errno;
+	(void)fs_remove_tree(all_fd, half); /* the next start does else */
+	errno = saved;
+	return -1;
+}
+
+static int discard_prepared(struct launcher *l, const uint8_t key[SESSION_KEY])
+{
+	if (give_up(l, key, half) < 0)
 		return -1;
 	session_dir_sweep(l);
+	return 0;
+}
+
+int session_dir_discard(struct launcher *l, const uint8_t key[SESSION_KEY],
+			const struct session_stack *layers)
+{
+	return discard_prepare(l, layers) < 0 ? -1 : discard_prepared(l, key);
+}
+
+/* as it was then, or as it is: where there is no room to say what goes, nothing does */
+int session_dir_restore(struct launcher *l, const uint8_t key[SESSION_KEY],
+			const uint8_t name[SESSION_KEY])
+{
+	struct session_stack now, then;
+	uid_t uid;
+	auto_fd int fd = session_dir_read(l, key, name, &then, &uid);
+	auto_fd int same_fd = fd < 0 ? -1 : session_dir_read(l, key, NULL, &now, &uid);
+
+	if (same_fd < 0 || discard_prepare(l, &now) < 0)
+		return -1;
+	if (push_written(l, fd, &then, uid) < 0) {
+		const int saved = errno;
+
+		(void)fs_remove_tree(l->sessions.dir_fd, half);
+		errno = saved;
+		return -1;
+	}
+	(void)discard_prepared(l, key); /* the next start finds them */
 	return 0;
 }
 

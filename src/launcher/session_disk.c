@@ -80,13 +80,14 @@ uint64_t session_disk_free(const struct session *s)
 	return (uint64_t)fs.f_bfree * fs.f_frsize;
 }
 
-/* all that it has was seen, and is this much */
+/* All that it has was seen, and is this much. Others write on that disk too: who has
+ * nothing left is not to be taken for the reason of each block that goes. */
 static void set_base(struct session *s, uint64_t bytes, uint64_t free_bytes)
 {
-	const uint64_t most = most_of(s).bytes;
+	const uint64_t most = most_of(s).bytes, left = less(most, bytes);
 
 	s->disk_free = free_bytes;
-	s->disk_room = bytes < most ? most - bytes : 0;
+	s->disk_room = left > most / 4 ? left : most / 4;
 }
 
 /* since then everybody together has written more than it may: only then can it hide

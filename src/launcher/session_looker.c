@@ -27,14 +27,6 @@
 #define NAMELESS_MS 10000
 #define NAMELESS_MOST (1u << 20)
 
-static void add(struct disk_use *all, const struct disk_use *more)
-{
-	all->bytes += more->bytes;
-	all->entries += more->entries;
-	all->too_deep = all->too_deep || more->too_deep;
-	all->unseen = all->unseen || more->unseen;
-}
-
 /* process 1, and the inits of its commands: everything of it is below one of them */
 static struct sample_run who_is_in(const struct session *s, pid_t *tops)
 {
@@ -79,7 +71,7 @@ static _Noreturn void look(const struct session *s, uint64_t most, int out_fd,
 	if (who.pid_ns)
 		sample_nameless(proc_fd, &who, &seen.use);
 	sample_disk(s->files_fd, most, &named);
-	add(&seen.use, &named);
+	sample_add(&seen.use, &named);
 	_exit(write(out_fd, &seen, sizeof(seen)) == sizeof(seen) ? 0 : 2);
 }
 

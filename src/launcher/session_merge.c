@@ -8,6 +8,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
@@ -19,12 +21,45 @@
 
 static int merge(const struct view *v, int to_fd, unsigned depth);
 
+static bool begins(const char *name, const char *begin)
+{
+	return strncmp(name, begin, strlen(begin)) == 0;
+}
+
+/* what programs give a directory, and no notes of an overlay */
+static bool is_shown(const char *name)
+{
+	return begins(name, "system.posix_acl_") ||
+	       (begins(name, "user.") && !begins(name, "user.overlay."));
+}
+
+static int copy_attributes(int from_fd, int to_fd)
+{
+	static char names[XATTR_LIST_MAX], value[XATTR_SIZE_MAX];
+	const ssize_t len = flistxattr(from_fd, names, sizeof(names));
+	const char *at;
+
+	if (len < 0)
+		return errno == ENOTSUP ? 0 : -1;
+	for (at = names; at < names + len; at += strlen(at) + 1) {
+		ssize_t n;
+
+		if (!is_shown(at))
+			continue;
+		n = fgetxattr(from_fd, at, value, sizeof(value));
+		if (n < 0 || fsetxattr(to_fd, at, value, (size_t)n, 0) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 /* as the highest is, which is the one that was shown */
-static int dress(int fd, const struct stat *st, bool opaque)
+static int dress(int fd, int as_fd, const struct stat *st, bool opaque)
 {
 	const struct timespec times[2] = {st->st_atim, st->st_mtim};
 
-	if (opaque && fsetxattr(fd, VIEW_OPAQUE, "y", 1, 0) < 0)
+	if ((opaque && fsetxattr(fd, VIEW_OPAQUE, "y", 1, 0) < 0) ||
+	    copy_attributes(as_fd, fd) < 0)
 		return -1;
 	if (fchown(fd, st->st_uid, st->st_gid) < 0 || fchmod(fd, st->st_mode & 07777) < 0)
 		return -1;
@@ -36,12 +71,16 @@ static int merge_directory(const struct view_entry *e, int to_fd, const char *na
 {
 	auto_fd int fd = -1;
 
+	if (e->dir.count == 0) { /* these layers go, and so does what is made of them */
+		errno = ENOENT;
+		return -1;
+	}
 	if (mkdirat(to_fd, name, 0700) < 0)
 		return -1;
 	fd = openat(to_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || merge(&e->dir, fd, depth + 1) < 0)
 		return -1;
-	return dress(fd, &e->st, e->dir.cut);
+	return dress(fd, e->dir.fd[0], &e->st, e->dir.cut);
 }
 
 static int merge_name(const struct view *v, int to_fd, const char *name, unsigned depth)
@@ -87,7 +126,7 @@ int session_merge(const struct view *v, int to_fd)
 
 	if (fstat(v->fd[0], &st) < 0 || merge(v, to_fd, 0) < 0)
 		return -1;
-	if (dress(to_fd, &st, false) < 0)
+	if (dress(to_fd, v->fd[0], &st, false) < 0)
 		return -1;
 	session_kept_merged(to_fd);
 	return syncfs(to_fd);

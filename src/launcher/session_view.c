@@ -35,8 +35,9 @@ static int add_directory(struct view *dir, int at_fd, const char *name, bool own
 	const int fd = openat(at_fd, name,
 			      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
+	/* in a session that is used it may be gone, or another thing, by now */
 	if (fd < 0)
-		return -1;
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -1;
 	dir->own[dir->count] = own;
 	dir->fd[dir->count++] = fd;
 	dir->cut = is_opaque(fd);

@@ -170,6 +170,7 @@ static void on_cloned(struct slot *s, const struct worker_answer *a, int *fds,
 	}
 	r->pid = a->pid;
 	r->pid_fd = take_fd(&fds[0]);
+	run_disk_begin(r, &a->use);
 	if (s->state == SLOT_WARMING || r->warm) {
 		memcpy(r->stream_fd, fds + 1, sizeof(r->stream_fd));
 		fds[1] = fds[2] = fds[3] = -1;
@@ -207,6 +208,8 @@ static void worker_lost(struct slot *s)
 		slot_reset(s);
 	else if (state != SLOT_BUSY)
 		run_kill(&s->run); /* nobody has a use for it yet */
+	else if (s->run.disk_asked)
+		run_disk_silent(&s->run);
 	/* else a run goes on without it: the launcher is its parent; rebuilt afterwards
 	 */
 }
@@ -230,7 +233,9 @@ static int hear_worker(struct slot *s)
 	if (r <= 0)
 		return r;
 	a.step[sizeof(a.step) - 1] = '\0';
-	if (s->state == SLOT_BUILDING)
+	if (a.counted)
+		run_disk_counted(&s->run, &a);
+	else if (s->state == SLOT_BUILDING)
 		on_built(s, &a, fds);
 	else if (has_order(s) && s->run.pid_fd < 0)
 		on_cloned(s, &a, fds, count);
@@ -361,25 +366,6 @@ void slot_reset(struct slot *s)
 		warm_tell_soon(s->launcher);
 	else if (!s->launcher->probe)
 		launcher_next_waiting(s->launcher);
-}
-
-void slots_done(struct launcher *l)
-{
-	unsigned i;
-
-	for (i = 0; i < l->slot_count; i++) {
-		struct slot *s = &l->slots[i];
-
-		run_end(&s->run);
-		if (s->state != SLOT_EMPTY)
-			slot_unbuild(s);
-	}
-	if (l->seeder) {
-		run_end(&l->seeder->run);
-		slot_unbuild(l->seeder);
-	}
-	if (launcher_shares(l))
-		orphan_end_all(l);
 }
 
 struct cgroup_limits slot_limits(const struct slot *s, const struct plan *p)

@@ -215,6 +215,26 @@ static int make_objects(struct launcher *l)
 	return l->setup_fd < 0 ? -1 : make_object(l->setup, true, &l->template_fd);
 }
 
+/* everything in them killed and reaped */
+static void slots_done(struct launcher *l)
+{
+	unsigned i;
+
+	for (i = 0; i < l->slot_count; i++) {
+		struct slot *s = &l->slots[i];
+
+		run_end(&s->run);
+		if (s->state != SLOT_EMPTY)
+			slot_unbuild(s);
+	}
+	if (l->seeder) {
+		run_end(&l->seeder->run);
+		slot_unbuild(l->seeder);
+	}
+	if (launcher_shares(l))
+		orphan_end_all(l);
+}
+
 int launcher_main(const struct launcher_start *start, int server_fd, int ledger_fd,
 		  int (*inside)(int argc, char **argv))
 {

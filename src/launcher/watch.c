@@ -6,6 +6,7 @@
  * namespace can be reaped, nothing of the run is alive. Deadlines live here, so a hung
  * server cannot stretch one.
  */
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -157,6 +158,9 @@ static void failed(struct run *r, const char *step, int num)
 		warm_failed(r, copy, num);
 		return;
 	}
+	/* its namespaces and cgroup go: no fault of ours, and no layer that is lost */
+	if (session_gives_up(r->slot))
+		snprintf(copy, sizeof(copy), "session_end");
 	tell_failed(r, copy, num);
 	slot_reset(r->slot);
 }
@@ -176,8 +180,6 @@ void run_no_layer(struct run *r)
 	slot_reset(r->slot);
 }
 
-static void over(struct run *r);
-
 /* a command has ended, its tree has not: told now, and its init stays with the rest */
 static void leave(struct run *r)
 {
@@ -185,7 +187,7 @@ static void leave(struct run *r)
 
 	run_measure(r, &last); /* nobody waits for its init, whose usage it would be */
 	r->left = true;
-	over(r);
+	run_over(r);
 }
 
 static void on_timer(void *arg)
@@ -195,6 +197,11 @@ static void on_timer(void *arg)
 
 	if (r->collector_fd >= 0) {
 		collect_kill(r->collector_fd);
+		return;
+	}
+	if (r->dead) { /* its worker says nothing of what it wrote */
+		r->slot->condemned = true;
+		run_disk_silent(r);
 		return;
 	}
 	if (r->ending) {
@@ -270,6 +277,7 @@ static void on_collected(void *arg, uint32_t events)
 	struct stat st;
 
 	(void)events;
+	assert(r->collector_fd >= 0); /* else it would be anybody whom we wait for */
 	loop_remove(r->slot->launcher->loop, r->collector_fd);
 	if (collect_finish(r->collector, r->files_fd, &e) < 0 ||
 	    fstat(r->files_fd, &st) < 0) {
@@ -343,7 +351,7 @@ static void killed_inside(struct run *r)
 	run_finish(r);
 }
 
-static void over(struct run *r)
+void run_over(struct run *r)
 {
 	struct launcher *l = r->slot->launcher;
 
@@ -370,6 +378,8 @@ static void over(struct run *r)
 		       why_not_started(r));
 	else if (lost(r))
 		failed(r, "init", ECHILD);
+	else if (run_disk_last(r))
+		return; /* comes back here */
 	else if (l->setup->row[r->plan.row].installs)
 		layers_keep(r);
 	else
@@ -387,7 +397,7 @@ static void on_orphans(void *arg)
 		return;
 	}
 	r->timer.fn = on_timer; /* the collector's, from here on */
-	over(r);
+	run_over(r);
 }
 
 /* a session's command that did not end by itself: all of its tree goes with it */
@@ -400,7 +410,7 @@ static void on_rest(void *arg)
 			      loop_now_ns() + ORPHANS_MS * MS);
 		return;
 	}
-	over(r);
+	run_over(r);
 }
 
 static bool rest_must_end(struct run *r)
@@ -441,7 +451,7 @@ static void on_dead(void *arg, uint32_t events)
 		on_rest(r);
 		return;
 	}
-	over(r);
+	run_over(r);
 }
 
 void run_watch(struct run *r)

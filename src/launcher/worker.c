@@ -28,6 +28,7 @@
 #include "base/mem.h"
 #include "base/sys.h"
 #include "launcher/fork.h"
+#include "launcher/kept.h"
 #include "launcher/launcher.h"
 #include "launcher/session.h"
 #include "launcher/sockets.h"
@@ -151,7 +152,18 @@ static unsigned long namespaces_of(const struct worker *w, const struct plan *p)
 									    : 0);
 }
 
-static void obey(const struct worker *w, const struct worker_order *o, const int *fds)
+static void count(const struct worker *w, const struct worker_order *o)
+{
+	struct worker_answer a = {.counted = 1, .last = o->last};
+
+	sample_disk(w->place_fd, o->most, &a.use);
+	if (o->plan.kept)
+		a.removed = kept_count(w->slot->launcher, o, &a.use);
+	if (fdpass_send(w->socket_fd, &a, sizeof(a), NULL, 0) < 0)
+		_exit(1);
+}
+
+static void obey(const struct worker *w, struct worker_order *o, const int *fds)
 {
 	const bool shares = launcher_shares(w->slot->launcher);
 	const bool own_network = o->plan.network == NETWORK_BROKER;
@@ -164,6 +176,16 @@ static void obey(const struct worker *w, const struct worker_order *o, const int
 		answer(w, "slot_clean", place_clean(w->place_fd) < 0 ? errno : 0);
 		return;
 	}
+	if (o->plan.errand == ERRAND_COUNT) {
+		count(w, o);
+		return;
+	}
+	if (o->plan.kept && kept_begin(w->slot->launcher, &o->plan.limits, &a.use) < 0) {
+		answer(w, errno == EDQUOT ? "kept_disk" : "kept_directory", errno);
+		return;
+	}
+	if (o->plan.kept && kept_is_full(&o->plan.limits, &a.use))
+		o->plan.limits.disk_mb = 0;
 	if (shares && place_make(w->slot, w->place_fd, place) < 0) {
 		answer(w, "directory", errno);
 		return;

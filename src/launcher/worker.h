@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "launcher/sample.h"
 #include "wire/plan.h"
 
 struct slot;
@@ -19,6 +20,8 @@ struct worker_order {
 	uint32_t into_cgroup; /* 1: a third descriptor says where the run is to be born */
 	uint32_t with_layer;  /* 1: the last one is its layer, to be mounted */
 	uint32_t waits; /* 1: it is to wait for its plan and input, as its row can */
+	uint32_t last;  /* of ERRAND_COUNT, 1: the run is over */
+	uint64_t most;  /* of that: so many entries are enough to know */
 };
 
 /* worker to launcher; first one for the slot itself (fd: what tells of its sockets, if
@@ -28,6 +31,10 @@ struct worker_answer {
 	char step[32];
 	pid_t pid; /* of the run; fds: pidfd, stdin (write), stdout (read), stderr (read)
 		    */
+	uint32_t counted;    /* 1: it is about ERRAND_COUNT, */
+	uint32_t last;       /* as its order said, */
+	uint32_t removed;    /* and what is kept was far too much */
+	struct disk_use use; /* of that; of a run with plan.kept what was kept before */
 };
 
 /* the descriptors of an order */

@@ -42,6 +42,10 @@ static int inside_failed(const struct result *r, struct err *e)
 	if (r->outcome.verdict == VERDICT_DISK_FULL)
 		return err_server(e, 507, "disk_full",
 				  "this session has as much on disk as it may have");
+	/* its session was closed or frozen meanwhile, or somebody in it did that */
+	if (r->outcome.verdict == VERDICT_SIGNAL)
+		return err_client(e, 409, "session_busy",
+				  "this was ended on the way; try again");
 	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++)
 		if (failures[i].exit_code == r->exit_code)
 			return err_client(e, failures[i].status, failures[i].code, "%s",
@@ -180,6 +184,7 @@ static void take_written(struct sessions *s, const struct session_call *c,
 	struct session *one = store_of(s, c);
 	struct err e;
 
+	made = made && !c->uncounted;
 	if (!one || (!made && !gone.len))
 		return;
 	written_change(one, gone.p, gone.len, made ? c->path : NULL);

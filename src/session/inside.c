@@ -46,6 +46,7 @@ int inside_status(int num)
 	case EACCES:
 	case EPERM:
 	case EROFS:
+	case EBUSY: /* something is mounted there */
 	case ETXTBSY:
 	case EXDEV:
 		return INSIDE_BLOCKED;
@@ -131,10 +132,24 @@ static int inside_read(char **words)
 	return 0;
 }
 
+/* what may not be made may be there all the same; *why: else this is the reason */
+static int make_directory(const char *path, int *why)
+{
+	if (mkdir(path, 0755) == 0 || errno == EEXIST)
+		return 0;
+	if (errno == ENOENT) {
+		errno = *why;
+		return -1;
+	}
+	*why = errno;
+	return errno == EROFS || errno == EACCES ? 0 : -1;
+}
+
 /* the directory of a path, made when it is not there; *name: its last component */
 static int open_parent(char *path, char **name)
 {
 	char *slash = strrchr(path, '/'), *at;
+	int why = ENOENT, fd;
 
 	*name = slash + 1;
 	if (slash == path)
@@ -142,14 +157,16 @@ static int open_parent(char *path, char **name)
 	*slash = '\0';
 	for (at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
 		*at = '\0';
-		if (mkdir(path, 0755) < 0 && errno != EEXIST && errno != EROFS &&
-		    errno != EACCES)
+		if (make_directory(path, &why) < 0)
 			return -1;
 		*at = '/';
 	}
-	if (mkdir(path, 0755) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+	if (make_directory(path, &why) < 0)
 		return -1;
-	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		errno = why;
+	return fd;
 }
 
 static int copy_in(int fd, uint64_t left)

@@ -79,6 +79,7 @@ struct session_request {
 	uint64_t offset, most; /* of a raw one; 0: all there is */
 	bool from_end;         /* the last ones: so many as offset says */
 	bool kept;             /* not in a session, but as kept.c says */
+	bool uncounted;        /* what it writes is none of max_files */
 	uint64_t who;          /* the job's number */
 	bool live;             /* exec: output as it comes */
 	const char *request_id, *traceparent;

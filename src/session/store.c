@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@
 #include "job/share.h"
 #include "wire/setup.h"
 
-#define FILE_BYTES (4 << 20) /* more than variables and paths can be together */
+#define FILE_BYTES (16 << 20) /* variables and paths: a byte may take six */
 #define NAME_BYTES (2 * SESSION_KEY + sizeof(".json"))
 #define PARTIAL ".partial"
 #define VERSION 1 /* of the form of a file; the first had none, and the same members */
@@ -325,10 +326,16 @@ static int take_one(struct sessions *s, const char *name, const struct json *v,
 }
 
 /* one that is not whole is left as it is */
-static int load_one(struct sessions *s, const char *name, char text[FILE_BYTES],
-		    struct err *e)
+static int load_one(struct sessions *s, const char *name, struct err *e)
 {
-	const ssize_t len = fs_read_at(s->index_fd, name, text, FILE_BYTES);
+	struct stat st;
+	const bool fits = fstatat(s->index_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			  st.st_size < FILE_BYTES;
+	/* no larger than it is: malloc keeps whatever is as large as what it once gave
+	 * back */
+	const size_t room = fits ? (size_t)st.st_size + 1 : 1;
+	auto_free char *text = mem_zero(room);
+	const ssize_t len = fits ? fs_read_at(s->index_fd, name, text, room) : -1;
 	struct json *v = NULL;
 	int rc;
 
@@ -345,7 +352,6 @@ static int load_one(struct sessions *s, const char *name, char text[FILE_BYTES],
 
 int sessions_load(struct sessions *s, struct err *e)
 {
-	auto_free char *text = mem_array(FILE_BYTES, 1); /* one for all of them */
 	auto_fd int fd = -1;
 	struct dirent *d;
 	DIR *dir;
@@ -367,7 +373,7 @@ int sessions_load(struct sessions *s, struct err *e)
 		    strcmp(d->d_name + len - strlen(PARTIAL), PARTIAL) == 0)
 			(void)unlinkat(s->index_fd, d->d_name, 0); /* never told of */
 		else
-			rc = load_one(s, d->d_name, text, e);
+			rc = load_one(s, d->d_name, e);
 	}
 	closedir(dir);
 	return rc;

@@ -54,7 +54,7 @@ struct session_call {
 	bool kept;  /* of sessions.kept */
 	char *path; /* as the answer names it; NULL: of no file */
 	bool created;
-	bool raw, want_base64, from_end;
+	bool raw, want_base64, from_end, uncounted;
 	uint32_t closed; /* of a scope: so many before this one */
 	/* of a fork, and of checkpoints */
 	uint8_t other_key[SESSION_KEY];

@@ -168,6 +168,7 @@ static int write_job(struct sessions *s, const struct session_request *q,
 	char mode[16], size[24], need[24], listed[24];
 	const char *const words[WORDS] = {
 		"write", w->path, mode, w->overwrite ? "any" : "new", size, need, listed};
+	uint64_t missing = 0;
 
 	if (w->content.len > one->max_file_bytes)
 		return err_client(e, 413, "file_too_large",
@@ -176,15 +177,19 @@ static int write_job(struct sessions *s, const struct session_request *q,
 	snprintf(mode, sizeof(mode), "%o", w->mode);
 	snprintf(size, sizeof(size), "%zu", w->content.len);
 	/* one that is there already may always be written */
-	snprintf(need, sizeof(need), "%llu",
-		 (unsigned long long)written_need(s, one, w->path, &w->paths));
+	if (!q->uncounted)
+		missing = written_need(s, one, w->path, &w->paths);
+	snprintf(need, sizeof(need), "%llu", (unsigned long long)missing);
 	snprintf(listed, sizeof(listed), "%zu", w->paths.len);
 	if (join(&w->paths, &w->content, e) < 0)
 		return -1;
-	return files_job(
-		s, q, one,
-		&(struct files_ask){words, SPARE_KB + w->paths.len / 1024, &w->content},
-		e);
+	if (files_job(s, q, one,
+		      &(struct files_ask){words, SPARE_KB + w->paths.len / 1024,
+					  &w->content},
+		      e) < 0)
+		return -1;
+	s->calls->uncounted = q->uncounted;
+	return 1;
 }
 
 int tool_write(struct sessions *s, const struct session_request *q, struct session *one,

@@ -41,7 +41,7 @@ uint64_t written_need(const struct sessions *s, const struct session *one,
 	uint64_t count = one->written_count;
 
 	for (const struct session_call *c = s->calls; c; c = c->next)
-		if (c->tool == TOOL_WRITE && store_of(s, c) == one &&
+		if (c->tool == TOOL_WRITE && !c->uncounted && store_of(s, c) == one &&
 		    find(one, c->path) == one->written_count)
 			count++;
 	if (count < one->max_files || find(one, path) < one->written_count)

@@ -38,6 +38,7 @@ enum errand {
 	ERRAND_FORKS,   /* whether too many processes are ended, where they are counted */
 	ERRAND_SEED,    /* fill the compile cache that later runs start from */
 	ERRAND_CLEAN,   /* no run at all: what the last one left in its directory goes */
+	ERRAND_COUNT,   /* nor this: what it has in there is counted */
 	ERRAND_SESSION, /* process 1 of a session, which stays */
 };
 

@@ -290,11 +290,12 @@ class Server:
     def kill(self):
         """kill -9 for it and its processes, without looking."""
         self.stopped = True
-        for pid in reversed(self.pids()):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        for signo in (signal.SIGSTOP, signal.SIGKILL):  # so that none hears of another's end
+            for pid in self.pids():
+                try:
+                    os.kill(pid, signo)
+                except ProcessLookupError:
+                    pass
         self.proc.wait(STOP_SECONDS)
         self._remove_state()
 

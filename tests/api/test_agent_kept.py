@@ -13,6 +13,7 @@ import pytest
 
 from conftest import TOP, wait_for
 from packages import from_pypi
+from probes import launcher_pid
 from shared import Locked, nobody, runs_of
 from support import marked, new_mark
 from test_agent_sandbox import PROGRAM, path, run, upload
@@ -72,6 +73,12 @@ def test_files_go_from_call_to_call(served):
     r = run(served, "pwd; cat b.txt", workdir="/work/a")
     assert r["stdout"].endswith("/a\nxy") and r["exit_code"] == 0
     assert run(served, "cat a/b.txt", stdin="", cmd=None)["stdout"] == "xy"
+
+
+def test_more_files_can_be_uploaded_than_a_tool_may_write(served):
+    done = {upload(served, f"many/{i}", b"x").status for i in range(105)}  # each a run: not at once
+    assert done == {200}
+    assert len(served.get("/list/many").json) == 105
 
 
 def test_only_the_working_directory_stays(served):
@@ -176,6 +183,59 @@ def test_the_disk_limit_is_of_all_that_is_kept(served):
     assert served.get("/download/c").body == b"x" * 100
 
 
+def test_a_closed_directory_closes_nothing_else(served):
+    r = run(served, "echo 1 > mine; mkdir -m 300 closed; head -c 4M /dev/zero > closed/x; ls closed; mkdir -m 0 shut")
+    assert r["exit_code"] == 0 and "Permission denied" in r["stderr"], r
+    assert run(served, "cat mine; ls closed")["stdout"] == "1\nx\n"  # opened: what is in it counts
+    assert run(served, "head -c 15M /dev/zero > rest; sleep 5")["meta"]["verdict"] == "disk_full"
+
+
+DEEP = "import os\nfor i in range(200):\n    os.mkdir('d'); os.chdir('d')"
+MUCH = """import os
+for i in range(20):
+    os.posix_fallocate(os.open(f"f{i}", os.O_CREAT | os.O_RDWR), 0, 15 << 20)
+"""
+
+
+def test_what_nobody_can_count_is_removed_and_said(served):
+    r = run(served, f'python3 -c "{DEEP}"')
+    if r["meta"]["verdict"] == "ok":  # it was quicker than who looks
+        r = served.post("/execute", {"command": "true"})
+        assert r.status == 507 and r.json["code"] == "disk_full" and "removed" in r.json["message"], r
+    else:
+        assert r["meta"]["verdict"] == "disk_full", r
+    assert served.get("/list/.").json == []
+    assert upload(served, "a", b"x").status == 200
+
+
+def test_far_too_much_does_not_stay(served):
+    upload(served, "fill.py", MUCH.encode())
+    for end in ("", "; sleep 5"):  # looked at when it is over, and on the way
+        r = run(served, f"python3 fill.py{end}")
+        assert r["meta"]["verdict"] == "disk_full", r
+        assert {e["name"] for e in served.get("/list/.").json} <= {"fill.py"}
+        assert upload(served, "fill.py", MUCH.encode()).status == 200
+
+
+def test_many_files_are_not_the_launchers_to_look_at():
+    s = Locked("plain", "python,shell")
+
+    def cost():
+        before = s.cpu_seconds(launcher_pid(s))
+        for command in ("true", "false", "sleep 1", "exit 3") * 2:
+            assert run(s, command)["meta"]["verdict"] in ("ok", "nonzero_exit")
+        return s.cpu_seconds(launcher_pid(s)) - before
+
+    try:
+        usual = max(cost(), cost())
+        run(s, "python3 -c 'for i in range(40000): open(str(i), \"w\").close()'", timeout_seconds=60)
+        # each look at all of them is a tenth of a second and more, for which all others would wait
+        assert min(cost(), cost()) < usual + 0.3
+        assert run(s, "ls | wc -l")["stdout"] == "40000\n"
+    finally:
+        s.stop()
+
+
 def test_sessions_themselves_are_as_before(served):
     for r in (served.post("/sessions", {}), served.get("/sessions"), served.get("/sessions/kept"),
               served.post("/tools/sandbox_exec", {"session_id": "kept", "command": "true"})):
@@ -187,13 +247,22 @@ def test_nothing_is_left_of_it():
     try:
         where = run(s, "mkdir -m 000 closed; echo 1 > x; pwd")["stdout"].strip()
         assert os.path.isfile(f"{where}/x")
-        r = s.post("/execute", {"command": "true"})  # nobody can count what is in there
-        assert r.status == 507 and r.json["code"] == "disk_full", r
         assert s.execute("echo fine")["stdout"] == "fine\n"
         state = s.state_dir
     finally:
         s.stop()
     assert not os.path.exists(where) and not os.path.exists(os.path.dirname(where)), state
+
+
+def test_calls_at_once_wait_where_there_is_a_queue():
+    s = Locked("plain", "shell", SANDBOX_MAX_CONCURRENT="2", SANDBOX_QUEUE="64")  # as in deploy/kubernetes
+    try:
+        with ThreadPoolExecutor(16) as pool:
+            done = list(pool.map(lambda i: upload(s, f"f{i}", b"x").status, range(32)))
+        assert set(done) == {200}, done
+        assert len(s.get("/list/.").json) == 32
+    finally:
+        s.stop()
 
 
 def test_where_slots_have_uids_of_their_own_there_is_none():

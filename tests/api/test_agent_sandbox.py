@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import urllib.parse
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -110,6 +111,13 @@ def test_all_of_it_is_one_session_made_when_it_is_wanted(served):
     assert gone.json == {"path": "here", "exists": False}
     assert upload(served, "/a//b.txt", b"x").json == {"message": "File 'a//b.txt' uploaded successfully."}
     assert run(served, "cat a/b.txt")["stdout"] == "x"
+
+
+def test_more_files_can_be_uploaded_than_a_tool_may_write(served):
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda i: upload(served, f"many/{i}", b"x").status, range(105)))
+    assert set(done) == {200}, done
+    assert len(served.get("/list/many").json) == 105
 
 
 def test_the_root_says_that_it_is_there(served):

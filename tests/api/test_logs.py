@@ -30,7 +30,9 @@ class Secrets:
 def read(line, form):
     """A line as a dictionary; one that cannot be read is a failure."""
     if form == "json":
-        value = json.loads(line)
+        pairs = json.loads(line, object_pairs_hook=list)
+        value = dict(pairs)
+        assert len(value) == len(pairs), line  # a key that is there twice has two meanings
         assert all(isinstance(v, str) for v in value.values()), line
         return value
     head = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) (debug|info|warn|error) (\S+) (\S+)( .*)?$", line)
@@ -38,6 +40,7 @@ def read(line, form):
     keys = re.findall(r' ([\w.-]+)=("(?:[^"\\]|\\.)*"|[^ "]+)', head.group(5) or "")
     assert "".join(f" {k}={v}" for k, v in keys) == (head.group(5) or ""), line
     names = dict(zip(("ts", "level", "process", "event"), head.groups()))
+    assert not set(names) & {k for k, _ in keys}, line
     return {**names, **{k: json.loads(v) if v[0] == '"' else v for k, v in keys}}
 
 

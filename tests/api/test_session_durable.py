@@ -98,33 +98,77 @@ def test_kill_9_in_the_middle_of_a_command_and_of_a_fork(start, tmp_path):
     wait_for(lambda: files_left(s) == [], 60)
 
 
+def test_who_was_half_closed_is_closed_again_or_begins_anew(start, tmp_path):
+    """The server died when the files had gone and their name had not."""
+    os.chmod(tmp_path, 0o755)
+    s = on(start, state_dir=str(tmp_path))
+    for name in ("closed", "opened"):
+        Session(s, name).out("echo old > a")
+    s.kill()
+    for name in os.listdir(tmp_path / "sessions"):
+        if name != "layers":
+            os.rename(tmp_path / "sessions" / name, tmp_path / "sessions" / f".gone-{name}.0")
+    s = on(start, state_dir=str(tmp_path))
+    closed, opened = (Known(s, f"workflow_{n}_sandbox") for n in ("closed", "opened"))
+    for path, body in (("exec", {"command": "true"}), ("fork", {}), ("checkpoints", {})):
+        assert call(s, "POST", f"{closed.path}/{path}", body, 404)["code"] == "not_found"
+    assert closed.read("a")[0] == 404 and closed.close()["closed"]
+    assert Session(s, "opened").out("ls") == ""
+    opened.close()
+    wait_for(lambda: files_left(s) == [], 30)
+
+
+def test_variables_of_any_bytes_are_kept(start, tmp_path):
+    os.chmod(tmp_path, 0o755)
+    s = on(start, state_dir=str(tmp_path))
+    one = Session(s, "one", env={f"A{n}": chr(1) * 125000 for n in range(8)})
+    s.kill()
+    one.server = on(start, state_dir=str(tmp_path))
+    assert one.out("echo ${#A0} ${#A7}") == "125000 125000\n"
+    one.close()
+
+
 def listed(state):
     return os.listdir(state / "sessions") + os.listdir(state / "sessions" / "layers")
 
 
-def test_a_full_disk_costs_nothing_that_was_there(place, start, tmp_path):
+def small_disk(tmp_path, place):
     image = tmp_path / "image"
     with open(image, "wb") as f:
         f.truncate(64 << 20)
     subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-E", "lazy_itable_init=1", str(image)], check=True)
     mount("-o", "loop", image, place)
     os.chmod(place, 0o755)
+
+
+def on_small_disk(place, start, tmp_path):
+    """A server whose state directory has a disk to itself, and that directory."""
+    small_disk(tmp_path, place)
     state = place / "state"
     state.mkdir()
-    s = on(start, state_dir=str(state))
-    one = Session(s, "one")
-    kept = os.urandom(300000)
-    assert one.write("kept", kept)[0] == 200
-    point = checkpoint(one)
-    one.out("echo later > a")
-    # whatever is left, to the last block
-    with open(place / "filler", "wb", buffering=0) as f:
+    return on(start, state_dir=str(state)), state
+
+
+def fill(path):
+    """With whatever is left, to the last block; how much that was."""
+    with open(path, "wb", buffering=0) as f:
         for size in (1 << 20, 4096, 1):
             try:
                 while f.write(bytes(size)) == size:
                     pass
             except OSError:
                 pass
+    return os.path.getsize(path)
+
+
+def test_a_full_disk_costs_nothing_that_was_there(place, start, tmp_path):
+    s, state = on_small_disk(place, start, tmp_path)
+    one = Session(s, "one")
+    kept = os.urandom(300000)
+    assert one.write("kept", kept)[0] == 200
+    point = checkpoint(one)
+    one.out("echo later > a")
+    size = fill(place / "filler")
     for path, body in (("/fork", {}), ("/checkpoints", {})):
         answer = call(s, "POST", one.path + path, body, 507)
         assert answer["code"] == "disk_full" and "state directory of this server is full" in answer["error"], answer
@@ -136,7 +180,7 @@ def test_a_full_disk_costs_nothing_that_was_there(place, start, tmp_path):
     assert one.read("kept") == (200, kept) and one.out("cat a") == "later\n"
     assert [x["session_id"] for x in call(s, "GET", "/sessions")["sessions"]] == ["workflow_one_sandbox"]
     # with a little room some of it can be made, and goes again when the rest cannot; but for what froze the source
-    before, size = len(listed(state)), os.path.getsize(place / "filler")
+    before = len(listed(state))
     for n in range(1, 64):
         os.truncate(place / "filler", size - n * os.statvfs(place).f_bsize)
         r = s.post(f"{one.path}/fork", {"count": 2})
@@ -160,6 +204,26 @@ def test_a_full_disk_costs_nothing_that_was_there(place, start, tmp_path):
     assert one.write("kept", b"new")[0] == 200
     one.close()
     wait_for(lambda: files_left(s) == [], 60)
+
+
+def test_a_restore_that_has_no_room_changes_nothing(place, start, tmp_path):
+    s, state = on_small_disk(place, start, tmp_path)
+    one = Session(s, "one")
+    assert one.write("kept", b"kept")[0] == 200
+    point = checkpoint(one)
+    one.out("echo later > a")
+    size, status = fill(place / "filler"), 507
+    for n in range(64):
+        os.truncate(place / "filler", size - n * os.statvfs(place).f_bsize)
+        status = s.post(f"{one.path}/restore", {"checkpoint_id": point}).status
+        if status == 200:
+            break
+        assert (status, one.out("ls"), one.out("cat a")) == (507, "a\nkept\n", "later\n")
+    assert (status, one.out("ls")) == (200, "kept\n") and n > 2
+    wait_for(lambda: len(listed(state)) == 4, 30)  # the session, the layers and two of them
+    fill(place / "filler")
+    assert one.close()["closed"]
+    wait_for(lambda: files_left(s) == [], 30)
 
 
 def test_no_session_is_kept_on_an_overlay_and_a_volume_is_named(place, start, tmp_path):

@@ -67,6 +67,30 @@ def test_no_depth_ends_a_session_in_use(start, tmp_path):
     wait_for(lambda: files_left(s) == [], 60)
 
 
+ATTRIBUTES = """python3 - <<'E'
+import os, struct
+acl = struct.pack("<I" + 3 * "HHI", 2, 1, 7, 2**32 - 1, 4, 5, 2**32 - 1, 32, 5, 2**32 - 1)
+os.setxattr("d", "user.color", b"red")
+os.setxattr("d", "system.posix_acl_default", acl)
+E
+"""
+SHOW = "python3 -c 'import os; print({n: os.getxattr(\"d\", n) for n in os.listxattr(\"d\")})'"
+
+
+def test_directories_keep_what_they_were_given_when_they_are_merged(served):
+    one = Session(served, "given")
+    one.out("mkdir d; " + ATTRIBUTES)
+    shown = one.out(SHOW)
+    assert "red" in shown and "acl_default" in shown
+    flat = served.log().count("session.flat ")
+    for n in range(26):
+        one.out(f"echo {n} > {n}")
+        checkpoint(one)
+    wait_for(lambda: fork(one)[0].close() and served.log().count("session.flat ") > flat, 60)
+    assert one.out(SHOW) == shown
+    one.close()
+
+
 def written(one, name, mb):
     """Its verdict; by the time of the answer somebody has looked."""
     return one.exec(f"head -c {mb}M /dev/zero > {name}; ls -s {name}")["meta"]["verdict"]

@@ -128,7 +128,11 @@ def test_a_volume_that_is_taken_back_costs_no_file(start, tmp_path):
     Session(s, "v", volumes=["data"]).out("echo kept > a")
     s.kill()
     s = on(start, state_dir=state)
-    assert s.post("/sessions/workflow_v_sandbox/exec", {"command": "true"}).status >= 400
+    path = "/sessions/workflow_v_sandbox"
+    for asked, body in (("exec", {"command": "true"}), ("fork", {}), ("checkpoints", {})):
+        answer = call(s, "POST", f"{path}/{asked}", body, 409)
+        assert answer["code"] == "no_such_volume" and "SANDBOX_VOLUMES" in answer["error"], answer
+    assert call(s, "GET", f"{path}/diff", status=409)["code"] == "no_such_volume"
     # by when another one's layer is gone it has been swept
     Session(s, "w").close()
     wait_for(lambda: len(os.listdir(f"{state}/sessions/layers")) == 1, 60)

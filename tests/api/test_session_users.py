@@ -45,6 +45,11 @@ def root(served):
     one.close()
 
 
+def test_what_is_mounted_is_not_even_roots(root):
+    assert call(root.server, "DELETE", root.file("/usr"), status=403)["code"] == "blocked_path"
+    assert root.out("echo still here") == "still here\n"
+
+
 def python(one, code):
     one.write("try.py", code.encode())
     return one.out("python3 -u try.py; rm try.py")

@@ -297,7 +297,14 @@ def test_limits_of_a_session(start):
     # nor is room found where nobody looks
     deep = "mkdir -p " + "d/" * 140 + "; head -c 200M /dev/zero > big; sleep 30"
     assert two.exec(deep)["meta"]["verdict"] == "disk_full"
-    assert two.exec("rm -rf big d")["exit_code"] == 0
+    # and who removes it is not ended for what others write meanwhile
+    with concurrent.futures.ThreadPoolExecutor() as pool, open(f"{s.state_dir}/other", "wb", 0) as other:
+        removes = pool.submit(two.exec, "rm -rf big && sleep 1 && rm -rf d")
+        while not removes.done():
+            other.write(b"x" * 65536)
+            time.sleep(0.05)
+    os.remove(other.name)
+    assert removes.result()["exit_code"] == 0
     assert two.out("echo room > small; cat small") == "room\n"
 
 

@@ -7,7 +7,7 @@ import statistics
 import time
 
 import pytest
-from conftest import SANITIZED
+from conftest import SANITIZED, wait_for
 from probes import launcher_pid
 from raw import post
 from support import Later, b64, new_mark
@@ -94,3 +94,35 @@ def test_a_client_that_does_not_read_keeps_nobody_waiting(server):
         server.wait_log(rf"job\.done request={mark} .*verdict=ok")
         beside = [quick(server) for _ in range(20)]
     assert statistics.median(beside) < 0.100 * PATIENCE, beside
+
+
+def _runs_ms(server, count=15):
+    times = []
+    for _ in range(count):
+        begin = time.perf_counter()
+        assert server.post("/execute", {"code": "print(1)"}).status == 200
+        times.append(1000 * (time.perf_counter() - begin))
+    return statistics.median(times)
+
+
+def test_a_thousand_idle_and_slow_clients_do_not_delay_a_run(start):
+    s = start(SANDBOX_MAX_CONCURRENT="8")
+    big = {"code": "import os\nopen(os.environ['OUTPUT_DIR'] + '/f', 'wb').write(b'x' * 3000000)"}
+    _runs_ms(s)
+    usual = min(_runs_ms(s) for _ in range(2))
+    others = []
+    try:
+        for _ in range(1000):
+            others.append(s.raw())
+        for _ in range(100):
+            others.append(s.raw(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: "))
+            others.append(s.raw(post(b"x" * 100000)[:-50000]))
+        for _ in range(4):
+            others.append(s.raw(post(big)))
+        wait_for(lambda: s.load() == 0, 20)
+        assert s.rss_kb() < 100 * 1024
+        loaded = min(_runs_ms(s) for _ in range(2))
+        assert loaded < 2 * usual + 2, f"usual {usual:.2f} ms, loaded {loaded:.2f} ms"
+    finally:
+        for c in others:
+            c.close()
