@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import statistics
 import time
 
@@ -71,6 +72,8 @@ def sessions(bench):
     if os.geteuid() != 0 or "shell" not in bench.modes:
         return  # a server that root started has them
     state = os.path.join(bench.top, "sessions")
+    for n in ("few", "many", "none", "stored"):  # of an earlier repetition
+        shutil.rmtree(f"{state}-{n}", ignore_errors=True)
     few, many = (
         bench.start(["shell"], SANDBOX_SESSIONS="on", SANDBOX_STATE_DIR=f"{state}-{n}") for n in ("few", "many")
     )

@@ -5,6 +5,7 @@ import os
 import shutil
 import statistics
 import subprocess
+import sys
 
 from servers import Server, say, show
 
@@ -12,36 +13,38 @@ SEED_SECONDS = 600
 RUNS = 100
 
 
-def share_go_cache(build, top):
-    """The one that tests fill too: without it every go run takes long."""
-    cache = os.path.join(build, "go-state/go-cache")
-    os.makedirs(cache, exist_ok=True)
-    os.makedirs(top + "/state", exist_ok=True)
-    os.chmod(top + "/state", 0o755)
-    os.symlink(os.path.realpath(cache), top + "/state/go-cache")
+def _seeds(cache):
+    return [d.path for d in os.scandir(cache) if not d.name.endswith(".new")]
 
 
-def _seeds(bench):
-    cache = bench.top + "/state/go-cache/"
-    return [cache + d for d in sorted(os.listdir(cache)) if not d.endswith(".new")]
+def _copy_seeds(source, target):
+    for seed in _seeds(source):
+        shutil.copytree(seed, os.path.join(target, os.path.basename(seed)), dirs_exist_ok=True)
 
 
 def seed_go(bench):
-    if not shutil.which("go") or _seeds(bench):
+    """The cache that tests fill too: without it every go run takes long."""
+    kept, ours = os.path.join(bench.build, "go-state/go-cache"), bench.top + "/state/go-cache"
+    for path in (kept, ours):
+        os.makedirs(path, exist_ok=True)
+    os.chmod(bench.top + "/state", 0o755)
+    _copy_seeds(kept, ours)
+    if not shutil.which("go") or _seeds(ours):
         return
     say("filling go's compile cache, once")
     server = bench.start(["golang"])
-    if not server.wait_log(r"seed\.(done|none)", SEED_SECONDS):
-        bench.missing["go"] = "its compile cache was not filled"
+    done = server.wait_log(r"seed\.(done|none|directory)", SEED_SECONDS)
     server.stop()
+    if not done or not done.group().endswith("done"):
+        sys.exit("bench: go's compile cache was not filled")
+    _copy_seeds(ours, kept)
 
 
 def copy_go_cache(bench):
     """For go outside of a sandbox: as warm, and taken away afterwards."""
     copy = bench.top + "/go-build"
-    seeds = _seeds(bench)
-    if seeds:
-        shutil.copytree(seeds[-1], copy)
+    for seed in _seeds(bench.top + "/state/go-cache")[-1:]:
+        shutil.copytree(seed, copy)
     return copy
 
 

@@ -210,27 +210,26 @@ use_level() {
 	[ "$mode" != python ] || check "$flavour, $level: packages are installed" packages_work || :
 }
 
-# Selftests of a flavour's containers, side by side: they wait more than they work. A case that
-# failed is tried once more, alone: some measure, and the others of them were in the way.
+# Selftests of a flavour's containers, side by side: they wait more than they work. One that
+# failed is tried once more, alone: some cases measure, and the others of them were in the way.
 selftests() {
 	for level in $LEVELS; do
 		selftest &
 	done
 	wait
 	for level in $LEVELS; do
-		again=$(sed -n 's/^FAILED *\([A-Z0-9]*\) .*/\1/p' "$work/$level.selftest" | paste -sd , -)
 		if grep -q '^selftest ended with' "$work/$level.selftest"; then
 			grep '^FAILED\|^beside' "$work/$level.selftest" | sed 's/^/#   at first: /'
-			selftest ${again:+--case "$again"}
+			selftest
 		fi
 		check "$flavour, $level: selftest holds" passes "$work/$level.selftest" || :
 		sed -n 's/^all .*/#   &/p' "$work/$level.selftest"
 	done
 }
-selftest() { # [OPTION...]
+selftest() {
 	{
 		engine podman exec "$flavour-$level" sandbox-server selftest \
-			--level "$(isolation_of "$level")" "$@" || echo "selftest ended with $?"
+			--level "$(isolation_of "$level")" || echo "selftest ended with $?"
 	} >"$work/$level.selftest" 2>&1 </dev/null
 }
 passes() {

@@ -61,7 +61,7 @@ answers_are_right() {
 	[ "$asked" -gt 3 ] && [ "$asked" = "$right" ]
 }
 session_stays() { # the one that was opened is listed by the server that came after
-	id=$(sed -n 's/.*"session_id":"\([0-9a-f]*\)".*"created":true.*/\1/p' "$work/said")
+	id=$(sed -n 's/.*"session_id":"\([^"]*\)".*"created":true.*/\1/p' "$work/said")
 	[ -n "$id" ] && sed '1,/"created":true/d' "$work/said" | grep "$id"
 }
 
