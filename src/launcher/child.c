@@ -244,26 +244,32 @@ static unsigned child_who(const struct child *c)
 	return child_keeps_session(c) ? HOLDER : child_enters(c) ? COMMAND : RUN;
 }
 
-void child_main(struct child *c)
+void child_go_on(struct child *c)
 {
-	int i, fault;
+	int fault;
 
-	for (i = 0; i < STEP_COUNT; i++) {
+	while (++c->step < STEP_COUNT) {
 		errno = 0;
-		if (!child_step_applies(i, c->abilities.level) ||
-		    !(steps[i].who & child_who(c)))
+		if (!child_step_applies(c->step, c->abilities.level) ||
+		    !(steps[c->step].who & child_who(c)))
 			continue;
-		fault = child_fault(c, i);
+		fault = child_fault(c, c->step);
 		if (fault == FAULT_LEAVE_OUT)
 			continue;
 		if (fault == FAULT_FAIL) {
 			errno = EIO;
 			break;
 		}
-		if (steps[i].run(c) < 0)
+		if (steps[c->step].run(c) < 0)
 			break;
 	}
 	/* the last step does not return when it works, but for one who goes on */
-	if (i < STEP_COUNT || !c->fork)
-		child_fail(c, i);
+	if (c->step < STEP_COUNT || !c->fork)
+		child_fail(c, c->step);
+}
+
+void child_main(struct child *c)
+{
+	c->step = -1;
+	child_go_on(c);
 }

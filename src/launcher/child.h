@@ -45,8 +45,8 @@ struct abilities {
 #define CHILD_HAS_ALREADY ECANCELED /* an interpreter that waited has other modules */
 
 enum child_news_type {
-	NEWS_PLACES = 1, /* fds: /work; and /proc when memory is polled, or of one that
-			    waits its mount namespace */
+	NEWS_PLACES = 1, /* fds: /work; and /proc when memory is polled, or its mount
+			    namespace */
 	NEWS_STARTED,    /* execve worked */
 	NEWS_FAILED,     /* .step, .num */
 	NEWS_EXITED,     /* .status */
@@ -112,13 +112,14 @@ struct child {
 	pid_t (*fork)(void);
 	int started_fd;        /* of that: closed when it starts */
 	pid_t init;            /* the process that reaps; 1 in a pid namespace */
-	bool is_program;       /* false: still process 1 */
+	int step;              /* of child.c's table: where it is */
 	uint64_t ns[NS_COUNT]; /* a canary's namespaces, as the host's /proc tells them */
 };
 
 /* called by the worker in the new process; returns only where .fork is set, in the
  * program, when all steps are done */
 void child_main(struct child *c);
+void child_go_on(struct child *c);     /* the same from the step behind .step on */
 const char *child_step_name(int step); /* "" for none */
 int child_step_count(void);
 bool child_step_applies(int step, uint32_t level); /* enum isolation_level */
@@ -217,6 +218,18 @@ static inline bool child_enters(const struct child *c)
 static inline bool child_is_command(const struct child *c)
 {
 	return child_enters(c) || c->plan.kept;
+}
+
+/* Until execve the program has the memory of process 1, which sleeps: nothing is copied.
+ * A sanitizer does not know a stack that it did not see made. */
+static inline bool child_borrows(const struct child *c)
+{
+#if defined(__SANITIZE_ADDRESS__)
+	(void)c;
+	return false;
+#else
+	return !child_shares(c) && !c->fork && c->plan.errand == ERRAND_NONE;
+#endif
 }
 
 /* a command that no cgroup holds: its tree is what is below its init, which takes in

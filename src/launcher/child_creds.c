@@ -77,7 +77,12 @@ static int child_map_own(const struct child *c)
 	if (child_write_at(c->proc_fd, "self/gid_map", line) < 0)
 		return -1;
 	child_map_line(line, c->outer_uid);
-	return child_write_at(c->proc_fd, "self/uid_map", line);
+	if (child_write_at(c->proc_fd, "self/uid_map", line) < 0)
+		return -1;
+	/* the program will not be able to: it is the first to go when memory runs out,
+	 * before its worker and, by its size, before us */
+	return child_borrows(c) ? child_write_at(c->proc_fd, "self/oom_score_adj", "1000")
+				: 0;
 }
 
 int child_id_maps(struct child *c)

@@ -8,12 +8,15 @@
  */
 #include <errno.h>
 #include <linux/filter.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "base/sys.h"
 #include "launcher/child.h"
+
+#define STACK_BYTES (64 << 10)
 
 static uint64_t child_clock_ns(void)
 {
@@ -125,29 +128,46 @@ static pid_t child_fork_on(struct child *c)
 	return pid;
 }
 
+/* on the stack of its own; child_go_on() ends in execve or in _exit() */
+static int child_program(void *arg)
+{
+	child_go_on(arg);
+	_exit(127);
+}
+
 /*
- * CLONE_VFORK without CLONE_VM: process 1 sleeps until the program has called execve or
- * ended, so it knows which without a pipe. The program returns from here and takes the
- * rest of the steps.
+ * CLONE_VFORK: process 1 sleeps until the program has called execve or ended, so it knows
+ * which without a pipe. A program that borrows our memory takes the rest of the steps on
+ * another stack; what it changed in *c is put back. Others return from here and take them.
  */
+static pid_t child_clone(struct child *c)
+{
+	static _Alignas(16) char stack[STACK_BYTES];
+	/* this canary is looked at while it goes on, and never calls execve */
+	const unsigned long wait = c->plan.errand == ERRAND_FORKS ? 0 : CLONE_VFORK;
+	const int news_fd = c->news_fd, work_fd = c->work_fd;
+	pid_t pid;
+
+	if (!child_borrows(c))
+		return (pid_t)syscall(SYS_clone, wait | SIGCHLD, 0, 0, 0, 0);
+	pid = clone(child_program, stack + sizeof(stack),
+		    CLONE_VM | CLONE_VFORK | SIGCHLD, c);
+	c->news_fd = news_fd;
+	c->work_fd = work_fd;
+	return pid;
+}
+
 int child_fork(struct child *c)
 {
 	struct child_news n = {.type = NEWS_STARTED, .step = -1};
-	/* this canary is looked at while it goes on, and never calls execve */
-	const unsigned long wait = c->plan.errand == ERRAND_FORKS ? 0 : CLONE_VFORK;
 	pid_t pid;
 
 	c->init = getpid();
 	if (child_keeps_session(c))
 		child_stay(c);
-	pid = c->fork ? child_fork_on(c)
-		      : (pid_t)syscall(SYS_clone, wait | SIGCHLD, 0, 0, 0, 0);
-	if (pid < 0)
-		return -1;
-	if (pid == 0) {
-		c->is_program = true;
-		return 0;
-	}
+	pid = c->fork ? child_fork_on(c) : child_clone(c);
+	if (pid <= 0)
+		return (int)pid;
 	/* a program that failed before execve has said so already; the launcher heard
 	 * that first */
 	n.at_ns = child_clock_ns();

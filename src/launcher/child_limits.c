@@ -158,8 +158,8 @@ int child_limits(struct child *c)
 	if (personality(PER_LINUX) < 0)
 		return -1;
 	/* others with its uid are there already: nobody may look into it before execve.
-	 * Its worker set the score. */
-	if (child_enters(c))
+	 * Its worker set the score; where this is the memory of process 1, that did. */
+	if (child_enters(c) || child_borrows(c))
 		return 0;
 	/* what execve is about to do anyway; until then our own /proc/self is root's */
 	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)

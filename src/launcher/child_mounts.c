@@ -235,6 +235,14 @@ int child_root_check(struct child *c)
 	return 0;
 }
 
+/* Who lets go of the mounts last waits until nobody looks at them any more: not the run's
+ * end, for which others wait, but its slot's worker when the answer is out. */
+static bool child_gives_mounts(const struct child *c)
+{
+	return c->waits != WAITS_NOT || (!child_shares(c) && !c->abilities.poll_memory &&
+					 !c->fork && c->plan.errand == ERRAND_NONE);
+}
+
 int child_hand_over(struct child *c)
 {
 	struct child_news n = {.type = NEWS_PLACES, .step = -1};
@@ -244,9 +252,9 @@ int child_hand_over(struct child *c)
 	if (child_keeps_session(c) && !c->abilities.poll_memory)
 		return 0; /* its cgroup tells */
 	/* where something waits there is a cgroup, and no memory to be looked for */
-	if (c->waits != WAITS_NOT || child_shares(c) ||
+	if (child_gives_mounts(c) || child_shares(c) ||
 	    (c->abilities.poll_memory && c->abilities.private_proc)) {
-		fds[1] = c->waits != WAITS_NOT
+		fds[1] = child_gives_mounts(c)
 				 ? openat(c->proc_fd, "self/ns/mnt", O_RDONLY | O_CLOEXEC)
 				 : open(child_shares(c) ? c->place : "/proc",
 					O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -85,7 +85,7 @@ struct run {
 	int collector_fd;
 	int files_fd;
 	int layer_fd;  /* its layer of packages, which nobody may remove meanwhile */
-	int mounts_fd; /* of one that waits: its mount namespace */
+	int mounts_fd; /* its mount namespace, where memory is not measured by looking */
 	enum layer_result layer_result; /* of an install */
 	int stream_fd[3];               /* of one that waits: as in MSG_STREAMS */
 	int input_fd; /* of one that has waited, until it starts: a cold one may need it

@@ -75,10 +75,10 @@ void run_on_news(void *arg, uint32_t events)
 			r->work_fd = take_fd(&fds[0]);
 			if (launcher_shares(r->slot->launcher))
 				take_own_place(r, &fds[1]);
-			else if (r->slot->state == SLOT_WARMING)
-				r->mounts_fd = take_fd(&fds[1]);
-			else
+			else if (r->slot->launcher->abilities.poll_memory)
 				r->proc_fd = take_fd(&fds[1]);
+			else
+				r->mounts_fd = take_fd(&fds[1]);
 		} else if (n.type == NEWS_SOCKETS && r->sockets_fd < 0 && !r->started) {
 			run_take_sockets(r, &fds[0]);
 		} else if (n.type == NEWS_FAILED && !r->started) {

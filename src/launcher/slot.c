@@ -320,13 +320,14 @@ void slot_build(struct slot *s)
 		slot_build_failed(s, "slot_oom", errno);
 }
 
-/* the worker takes away what the run left on disk, however long that takes */
-static int clean(struct slot *s)
+/* the worker takes away what the run left on disk and in mounts, however long that takes
+ */
+static int clean(struct slot *s, int mounts_fd)
 {
 	const struct worker_order order = {.plan = {.errand = ERRAND_CLEAN}};
 
-	if (s->worker_fd < 0 ||
-	    fdpass_send(s->worker_fd, &order, sizeof(order), NULL, 0) < 0)
+	if (s->worker_fd < 0 || fdpass_send(s->worker_fd, &order, sizeof(order),
+					    &mounts_fd, mounts_fd >= 0) < 0)
 		return -1;
 	s->state = SLOT_BUILDING;
 	return 0;
@@ -334,8 +335,11 @@ static int clean(struct slot *s)
 
 void slot_reset(struct slot *s)
 {
+	auto_fd int mounts_fd = -1;
+
 	if (s->session)
 		return session_slot_over(s);
+	mounts_fd = take_fd(&s->run.mounts_fd);
 	run_clear(&s->run);
 	/* its worker too: whoever waits for it, if only for its end, waits long else */
 	if (cgroup_slot_idle(&s->cgroup, false) < 0)
@@ -348,7 +352,8 @@ void slot_reset(struct slot *s)
 		s->condemned = true;
 	if (!s->condemned && cgroup_run_end(&s->cgroup) < 0)
 		s->condemned = true;
-	if (!s->condemned && launcher_shares(s->launcher) && clean(s) < 0)
+	if (!s->condemned && (launcher_shares(s->launcher) || mounts_fd >= 0) &&
+	    clean(s, mounts_fd) < 0)
 		s->condemned = true;
 	if (s->forks && fork_is_old(s))
 		s->condemned = true;
@@ -360,7 +365,7 @@ void slot_reset(struct slot *s)
 		return;
 	}
 	if (s->state == SLOT_BUILDING)
-		return; /* free when its directory is */
+		return; /* free when its worker is */
 	s->state = SLOT_FREE;
 	if (s->forks)
 		warm_tell_soon(s->launcher);

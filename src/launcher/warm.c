@@ -320,8 +320,6 @@ static int hand_over(struct slot *s, const struct message *m, int input_fd, int 
 		s->launcher->warm.no_layers_ns = loop_now_ns() + NO_LAYERS_MS * MS;
 		return -1;
 	}
-	/* we keep mounts_fd: who lets go of the mounts last waits until nobody looks at
-	 * them any more, and that is not the run's end but ours, behind the answer */
 	*out_reason = "order";
 	r->input_fd = fcntl(input_fd, F_DUPFD_CLOEXEC, 0);
 	if (r->input_fd < 0)

@@ -152,7 +152,19 @@ static unsigned long namespaces_of(const struct worker *w, const struct plan *p)
 									    : 0);
 }
 
-static void count(const struct worker *w, const struct worker_order *o)
+/* what comes along is the last that holds the run's mounts */
+static void clean(const struct worker *w, int *fds, size_t count)
+{
+	int num = 0;
+
+	for (size_t i = 0; i < count; i++)
+		close(take_fd(&fds[i]));
+	if (w->place_fd >= 0 && place_clean(w->place_fd) < 0)
+		num = errno;
+	answer(w, "slot_clean", num);
+}
+
+static void count_files(const struct worker *w, const struct worker_order *o)
 {
 	struct worker_answer a = {.counted = 1, .last = o->last};
 
@@ -163,7 +175,7 @@ static void count(const struct worker *w, const struct worker_order *o)
 		_exit(1);
 }
 
-static void obey(const struct worker *w, struct worker_order *o, const int *fds)
+static void obey(const struct worker *w, struct worker_order *o, int *fds, size_t count)
 {
 	const bool shares = launcher_shares(w->slot->launcher);
 	const bool own_network = o->plan.network == NETWORK_BROKER;
@@ -173,11 +185,11 @@ static void obey(const struct worker *w, struct worker_order *o, const int *fds)
 	int out[4], pid_fd = -1;
 
 	if (o->plan.errand == ERRAND_CLEAN) {
-		answer(w, "slot_clean", place_clean(w->place_fd) < 0 ? errno : 0);
+		clean(w, fds, count);
 		return;
 	}
 	if (o->plan.errand == ERRAND_COUNT) {
-		count(w, o);
+		count_files(w, o);
 		return;
 	}
 	if (o->plan.kept && kept_begin(w->slot->launcher, &o->plan.limits, &a.use) < 0) {
@@ -414,9 +426,9 @@ _Noreturn void worker_main(const struct slot *s, int socket_fd)
 	defer_close(&sockets_fd);
 	while (fdpass_receive(w.socket_fd, &order, sizeof(order), fds, &count,
 			      FDPASS_WAIT) == 1) {
-		obey(&w, &order, fds);
+		obey(&w, &order, fds, count);
 		for (i = 0; i < count; i++)
-			close(fds[i]);
+			defer_close(&fds[i]);
 	}
 	_exit(0);
 }

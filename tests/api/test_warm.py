@@ -9,7 +9,7 @@ import pytest
 
 from conftest import BINARY, SANITIZED, Server, found_modes, wait_for
 from probes import command
-from support import Later, b64, unpack
+from support import Later, b64, marked, new_mark, unpack
 from warm_programs import PROGRAMS
 
 WARM = 2
@@ -457,3 +457,30 @@ def test_files_go_in_and_out(warm):
         files={"d/in": b64(b"\0\1"), "helper.py": b64(b"x = 5\n")},
     )
     assert used(r) and r["stdout"] == "5\n" and unpack(r) == {"o.bin": b"\0\1\0\1"}, r
+
+
+def parent(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as f:
+        return int(f.read().rsplit(")", 1)[1].split()[1])
+
+
+@pytest.mark.parametrize("language", ["python", "shell"])
+@pytest.mark.parametrize("kind", ["cold", "warm"])
+def test_process_1_is_shut_and_the_program_goes_first_when_memory_runs_out(request, kind, language):
+    """Until execve the program has the memory of process 1: what opens the one must not open the other."""
+    s = request.getfixturevalue(kind)
+    if kind == "warm":
+        wait_warm(s, language)
+    mark = new_mark()
+    words = ["/bin/sh", "-c", "sleep 2; :", mark]
+    code = {
+        "python": f"import subprocess; subprocess.run({words}, check=True)",
+        "shell": f"/bin/sh -c 'sleep 2; :' {mark}; :",
+    }[language]
+    run = Later(s, code, language=language)
+    program = parent(wait_for(lambda: marked(mark), 10)[0])
+    init = parent(program)
+    assert os.stat(f"/proc/{init}/maps").st_uid == 0 != os.stat(f"/proc/{program}/maps").st_uid
+    with open(f"/proc/{program}/oom_score_adj", encoding="ascii") as f:
+        assert f.read() == "1000\n"
+    assert used(run.result()) is (kind == "warm")
