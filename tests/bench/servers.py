@@ -13,6 +13,7 @@ import time
 
 START_SECONDS = 60
 READY_SECONDS = 60
+FULL_SECONDS = 1
 
 
 def say(text):
@@ -108,6 +109,15 @@ class Server:
                 return True
             time.sleep(0.02)
         return False
+
+    def wait_full(self):
+        """Until no more come to wait: what makes them takes CPU from who is measured."""
+        seen, since, end = None, time.monotonic(), time.monotonic() + READY_SECONDS
+        while time.monotonic() < end and (seen is None or time.monotonic() - since < FULL_SECONDS):
+            ready = self.health().get("warm", {}).get("ready", {})
+            if ready != seen:
+                seen, since = ready, time.monotonic()
+            time.sleep(0.05)
 
     def _each(self, file):
         """What /proc has of all processes, in a file of this name."""
