@@ -97,15 +97,21 @@ static void tell_connection(struct connection *c, enum egress_verdict verdict)
 	tell(c->broker, &n);
 }
 
+static enum egress_verdict verdict_so_far(const struct connection *c)
+{
+	if (c->refused != EGRESS_OK || c->server_fd >= 0)
+		return c->refused;
+	return EGRESS_TOO_SLOW;
+}
+
 /* the server's end has ended: what is told then is all there is */
 static _Noreturn void end(struct broker *b)
 {
 	pthread_mutex_lock(&b->lock);
 	for (unsigned i = 0; i < b->order.connections; i++)
 		if (b->connection[i].used)
-			tell_connection(&b->connection[i], b->connection[i].server_fd < 0
-								   ? EGRESS_TOO_SLOW
-								   : EGRESS_OK);
+			tell_connection(&b->connection[i],
+					verdict_so_far(&b->connection[i]));
 	_exit(0);
 }
 
@@ -150,6 +156,7 @@ static void begin(struct broker *b, int client_fd)
 	c->server_fd = -1;
 	c->began_ns = broker_now_ns();
 	c->sent_bytes = c->received_bytes = 0;
+	c->refused = EGRESS_OK;
 	if (c != &spare) {
 		pthread_attr_init(&attr);
 		pthread_attr_setstacksize(&attr, STACK_BYTES);

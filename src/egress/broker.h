@@ -67,6 +67,9 @@ struct connection {
 	int client_fd, server_fd;
 	uint64_t began_ns;
 	struct proxy_request request; /* host_ok: known */
+	/* EGRESS_OK: not refused so far. Known before its client hears it: that one may
+	 * end at once, and the broker with it */
+	_Atomic enum egress_verdict refused;
 	uint64_t
 		may_send; /* behind the head: another proxy would read more as requests */
 	_Atomic uint64_t sent_bytes, received_bytes; /* by the client */

@@ -220,8 +220,10 @@ static enum egress_verdict greet_socks(struct connection *c, struct words *w)
 	if (n < 0)
 		return EGRESS_BAD_REQUEST;
 	used(w, n);
-	if (!(methods & (secret ? 4u : 1u)))
+	if (!(methods & (secret ? 4u : 1u))) {
+		c->refused = EGRESS_NO_SECRET;
 		answer[1] = (char)0xff;
+	}
 	if (say(c, answer, 2) < 0 || answer[1] == (char)0xff)
 		return EGRESS_NO_SECRET;
 	if (!secret)
@@ -234,13 +236,16 @@ static enum egress_verdict greet_socks(struct connection *c, struct words *w)
 	used(w, n);
 	answer[0] = 1;
 	answer[1] = same(password, c->broker->order.secret) ? 0 : 1;
+	if (answer[1])
+		c->refused = EGRESS_NO_SECRET;
 	return say(c, answer, 2) < 0 || answer[1] ? EGRESS_NO_SECRET : EGRESS_OK;
 }
 
-static void answer_socks(const struct connection *c, enum egress_verdict v)
+static void answer_socks(struct connection *c, enum egress_verdict v)
 {
 	const uint8_t text[10] = {5, socks_codes[v], 0, 1};
 
+	c->refused = v;
 	(void)say(c, text, sizeof(text)); /* unheard: then the relay ends at once */
 }
 
@@ -295,6 +300,7 @@ enum egress_verdict connection_serve(struct connection *c)
 	v = socks ? open_socks(c, &w) : open_http(c, &w);
 	if (v == EGRESS_OK)
 		return relay(c, tls_of(&c->request), w.bytes, w.len);
+	c->refused = v;
 	if (!socks)
 		refuse_http(c, v);
 	linger(c);

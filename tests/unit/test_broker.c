@@ -194,6 +194,28 @@ TEST(a_silent_client_ends_with_its_run)
 	CHECK(news(&c, &n) == 0);
 }
 
+/* it has read that it is refused, and does not go before its run ends */
+TEST(a_refused_client_that_stays_is_told_as_refused)
+{
+	static const char text[] = "CONNECT other.test:443 HTTP/1.1\r\n\r\n";
+	struct egress_order o;
+	struct egress_channel c;
+	struct egress_news n;
+	char got[13] = "";
+	int fd;
+
+	leave();
+	o = order("listed.test");
+	c = opened(mother(), &o);
+	fd = dial(c.port);
+	CHECK(send(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
+	CHECK(recv(fd, got, sizeof(got) - 1, MSG_WAITALL) == 12);
+	CHECK(strcmp(got, "HTTP/1.1 403") == 0);
+	egress_end(&c);
+	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_NOT_LISTED);
+	close(fd);
+}
+
 TEST(a_socket_of_another_namespace_is_served)
 {
 	struct egress_channel c;
