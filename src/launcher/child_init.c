@@ -10,6 +10,7 @@
 #include <linux/filter.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -173,7 +174,9 @@ int child_fork(struct child *c)
 	n.at_ns = child_clock_ns();
 	if (c->waits == WAITS_STARTED)
 		child_await_order(c, pid);
-	if (child_settle(c) < 0)
+	/* who is large is the first to go when memory runs out */
+	if ((c->input && munmap((void *)(uintptr_t)c->input, c->plan.input_bytes) < 0) ||
+	    child_settle(c) < 0)
 		_exit(125);
 	if (c->script_fd >= 0) {
 		n.at_ns = child_clock_ns();

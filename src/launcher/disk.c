@@ -18,7 +18,8 @@
 #define LOOK_MS 100
 #define LOOK_SHARE 20           /* looking takes one part in so many of our time, */
 #define WORKER_SHARE 5          /* and of the worker's */
-#define ANSWER_MS 10000         /* that it may take when the run is over */
+#define SILENT_MS 1000          /* that it may take while the run goes on, */
+#define ANSWER_MS 10000         /* and when that is over */
 #define OVER_SLACK (-(1 << 20)) /* directories take room too */
 #define FULL_SLACK (256 << 10)  /* less than this left is full */
 #define NAMELESS_MOST 32768     /* descriptors and mappings: tens of milliseconds, */
@@ -127,12 +128,18 @@ bool run_disk_look(struct run *r, uint64_t now, uint64_t *next)
 {
 	struct disk_use use;
 
-	if (r->disk_asked)
-		return false; /* until it answers */
-	if (now >= r->disk_look_ns) {
-		if (!look_here(r, &use)) {
-			if (ask(r))
+	const uint64_t silent_ns = r->disk_asked_ns + SILENT_MS * MS;
+
+	if (r->disk_asked && now < silent_ns) { /* until it answers */
+		if (silent_ns < *next)
+			*next = silent_ns;
+		return false;
+	}
+	if (r->disk_asked || now >= r->disk_look_ns) {
+		if (r->disk_asked || !look_here(r, &use)) {
+			if (!r->disk_asked && ask(r))
 				return false;
+			r->disk_asked = false;
 			look(r, most_entries(r), &use); /* without a worker */
 		}
 		r->disk_out = too_much(r, &use, OVER_SLACK);
@@ -164,6 +171,7 @@ bool run_disk_last(struct run *r)
 		if (r->disk_known || !ask(r))
 			return false;
 	}
+	r->disk_awaited = true;
 	loop_timer_at(r->slot->launcher->loop, &r->timer, loop_now_ns() + ANSWER_MS * MS);
 	return true;
 }
@@ -179,9 +187,13 @@ void run_disk_counted(struct run *r, const struct worker_answer *a)
 		r->disk_large = a->use.entries > HERE_MOST;
 		r->disk_out = too_much(r, &a->use, OVER_SLACK);
 		look_later(r, r->disk_asked_ns, WORKER_SHARE);
-		loop_timer_at(l, &r->timer, 0);
+		if (!r->ending && !r->exited) /* else it waits for another end */
+			loop_timer_at(l, &r->timer, 0);
 		return;
 	}
+	if (!r->disk_awaited) /* its orphans come first; then it is asked again */
+		return;
+	r->disk_awaited = false;
 	if (a->last) {
 		r->disk_known = true;
 		r->disk_use = a->use;

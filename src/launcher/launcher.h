@@ -57,7 +57,7 @@ struct launcher_start {
 
 enum slot_state {
 	SLOT_EMPTY,    /* nothing there */
-	SLOT_BUILDING, /* its worker is making the root */
+	SLOT_BUILDING, /* its worker is making the root, or cleans up */
 	SLOT_FREE,
 	SLOT_WARMING, /* a sandbox is made in it that nobody has asked for, */
 	SLOT_WAITING, /* or waits in it for who does */
@@ -110,6 +110,7 @@ struct run {
 	bool disk_was_full; /* what is kept: it may write nothing */
 	bool disk_large;    /* so many files that its worker looks at them, */
 	bool disk_asked;    /* and does so now; */
+	bool disk_awaited;  /* all that its end waits for; */
 	uint64_t disk_asked_ns;
 	bool disk_known; /* when it was over it had this */
 	struct disk_use disk_use;
@@ -142,6 +143,7 @@ struct slot {
 	const char *seed_dir;    /* only the slot that fills the compile cache: where */
 	unsigned failures;       /* builds that failed in a row */
 	bool condemned;          /* to be rebuilt when its run is over */
+	bool cleaning;           /* SLOT_BUILDING, with the worker that it had */
 	struct loop_timer retry;
 	struct run run;
 };

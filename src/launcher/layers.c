@@ -231,8 +231,12 @@ static enum layer_result keep_in_room(const struct keeping *k)
 static _Noreturn void work(struct keeping *k, bool keeps)
 {
 	const struct layer_bounds most = {k->setup->layer_bytes, k->setup->layer_age_sec};
+	/* mounts and streams of runs are among the others, whose ends somebody waits for */
+	const int fds[] = {k->store_fd, k->told_fd, k->work_fd};
 	struct kept out = {.result = LAYER_MADE};
 
+	if (sys_keep_fds(fds, keeps ? 3 : 2) < 0)
+		_exit(1);
 	prctl(PR_SET_NAME, "sandbox-layers", 0, 0, 0);
 	die_with(k->launcher);
 	umask(0022);

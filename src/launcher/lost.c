@@ -287,7 +287,7 @@ static void restore(struct launcher *l)
 		loop_timer_stop(l->loop, &s->retry);
 		s->failures = 0;
 		if (s->state != SLOT_EMPTY && s->state != SLOT_FREE) {
-			s->condemned = s->state != SLOT_BUILDING;
+			s->condemned = s->state != SLOT_BUILDING || s->cleaning;
 			continue;
 		}
 		if (s->state == SLOT_EMPTY &&

@@ -55,7 +55,7 @@ void slot_drop_worker(struct slot *s)
 	s->worker_fd = -1;
 	if (s->worker_pid_fd >= 0) {
 		loop_remove(l, s->worker_pid_fd);
-		/* it holds nothing and waits for nobody, so this wait is a short one */
+		/* a short wait: it holds no more than the mounts of one run */
 		sys_pidfd_send_signal(s->worker_pid_fd, SIGKILL);
 		(void)sys_reap(s->worker, NULL, NULL);
 		close(s->worker_pid_fd);
@@ -72,7 +72,7 @@ void slot_unbuild(struct slot *s)
 	if (cgroup_slot_remove(&s->cgroup) < 0)
 		log_warn("slot.left", "slot=%u what=cgroup", s->n);
 	s->state = SLOT_EMPTY;
-	s->condemned = false;
+	s->condemned = s->cleaning = false;
 	s->held_kb = 0;
 	loop_timer_stop(s->launcher->loop, &s->old);
 }
@@ -140,6 +140,7 @@ static void on_built(struct slot *s, const struct worker_answer *a, int *fds)
 	if (s->forks && !fork_ready(s))
 		return;
 	s->state = SLOT_FREE;
+	s->cleaning = false;
 	s->failures = 0;
 	if (s->session)
 		session_slot_ready(s);
@@ -320,16 +321,23 @@ void slot_build(struct slot *s)
 		slot_build_failed(s, "slot_oom", errno);
 }
 
-/* the worker takes away what the run left on disk and in mounts, however long that takes
- */
-static int clean(struct slot *s, int mounts_fd)
+/* the worker takes away what the run left, however long that takes */
+static int clean(struct slot *s, int *mounts_fd)
 {
-	const struct worker_order order = {.plan = {.errand = ERRAND_CLEAN}};
+	struct worker_order order = {.plan = {.errand = ERRAND_HOLD}};
 
-	if (s->worker_fd < 0 || fdpass_send(s->worker_fd, &order, sizeof(order),
-					    &mounts_fd, mounts_fd >= 0) < 0)
+	if (s->worker_fd < 0)
+		return -1;
+	if (*mounts_fd >= 0) {
+		if (fdpass_send(s->worker_fd, &order, sizeof(order), mounts_fd, 1) < 0)
+			return -1;
+		close(take_fd(mounts_fd)); /* not the last, as long as it holds them */
+	}
+	order.plan.errand = ERRAND_CLEAN;
+	if (fdpass_send(s->worker_fd, &order, sizeof(order), NULL, 0) < 0)
 		return -1;
 	s->state = SLOT_BUILDING;
+	s->cleaning = true;
 	return 0;
 }
 
@@ -353,13 +361,15 @@ void slot_reset(struct slot *s)
 	if (!s->condemned && cgroup_run_end(&s->cgroup) < 0)
 		s->condemned = true;
 	if (!s->condemned && (launcher_shares(s->launcher) || mounts_fd >= 0) &&
-	    clean(s, mounts_fd) < 0)
+	    clean(s, &mounts_fd) < 0)
 		s->condemned = true;
 	if (s->forks && fork_is_old(s))
 		s->condemned = true;
 	if (s->condemned) {
 		log_event(s->forks ? LOG_DEBUG : LOG_INFO, "slot.rebuild", "slot=%u",
 			  s->n);
+		if (mounts_fd >= 0) /* the next worker would have it too */
+			close(take_fd(&mounts_fd));
 		slot_unbuild(s);
 		slot_build(s);
 		return;

@@ -340,7 +340,8 @@ static bool lost(struct run *r)
 	       !cgroup_oom_seen(&r->slot->cgroup);
 }
 
-/* in a session others can end a command's init, and so can the command: its own end */
+/* its own end: in a session others, and the command, can kill its init; where no cgroup
+ * counts the host may take it first when its memory is out */
 static void killed_inside(struct run *r)
 {
 	r->exited = true;
@@ -369,7 +370,8 @@ void run_over(struct run *r)
 		probe_run_over(l, r, NULL, 0); /* never calls execve, so never starts */
 	else if (warm_concerns(r))
 		failed(r, "waiting", why_not_started(r));
-	else if (session_entered(r->slot) && r->init_killed && lost(r))
+	else if (r->init_killed && (session_entered(r->slot) || r->proc_fd >= 0) &&
+		 lost(r))
 		killed_inside(r);
 	else if (!r->started && (r->memory_out || cgroup_oom_seen(&r->slot->cgroup)))
 		starved(r);

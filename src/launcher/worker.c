@@ -45,6 +45,7 @@ struct worker {
 	int object_fd;
 	int template_fd, setup_fd; /* only of one that becomes an interpreter */
 	int place_fd;              /* without namespaces: the slot's directory; else -1 */
+	int mounts_fd;             /* of a run that is over, until they are let go */
 	unsigned long processes;   /* of our uid at the start, where runs share it */
 };
 
@@ -152,13 +153,13 @@ static unsigned long namespaces_of(const struct worker *w, const struct plan *p)
 									    : 0);
 }
 
-/* what comes along is the last that holds the run's mounts */
-static void clean(const struct worker *w, int *fds, size_t count)
+static void clean(struct worker *w)
 {
 	int num = 0;
 
-	for (size_t i = 0; i < count; i++)
-		close(take_fd(&fds[i]));
+	if (w->mounts_fd >= 0)
+		close(take_fd(
+			&w->mounts_fd)); /* the last that held them: takes its time */
 	if (w->place_fd >= 0 && place_clean(w->place_fd) < 0)
 		num = errno;
 	answer(w, "slot_clean", num);
@@ -175,7 +176,7 @@ static void count_files(const struct worker *w, const struct worker_order *o)
 		_exit(1);
 }
 
-static void obey(const struct worker *w, struct worker_order *o, int *fds, size_t count)
+static void obey(struct worker *w, struct worker_order *o, int *fds)
 {
 	const bool shares = launcher_shares(w->slot->launcher);
 	const bool own_network = o->plan.network == NETWORK_BROKER;
@@ -184,8 +185,12 @@ static void obey(const struct worker *w, struct worker_order *o, int *fds, size_
 	struct pipes s;
 	int out[4], pid_fd = -1;
 
+	if (o->plan.errand == ERRAND_HOLD) {
+		w->mounts_fd = take_fd(&fds[0]);
+		return;
+	}
 	if (o->plan.errand == ERRAND_CLEAN) {
-		clean(w, fds, count);
+		clean(w);
 		return;
 	}
 	if (o->plan.errand == ERRAND_COUNT) {
@@ -406,6 +411,7 @@ _Noreturn void worker_main(const struct slot *s, int socket_fd)
 		.template_fd = s->forks ? s->launcher->template_fd : -1,
 		.setup_fd = s->forks ? s->launcher->setup_fd : -1,
 		.place_fd = -1,
+		.mounts_fd = -1,
 	};
 	struct worker_order order = {0};
 	int fds[FDPASS_MAX], sockets_fd = -1;
@@ -426,7 +432,7 @@ _Noreturn void worker_main(const struct slot *s, int socket_fd)
 	defer_close(&sockets_fd);
 	while (fdpass_receive(w.socket_fd, &order, sizeof(order), fds, &count,
 			      FDPASS_WAIT) == 1) {
-		obey(&w, &order, fds, count);
+		obey(&w, &order, fds);
 		for (i = 0; i < count; i++)
 			defer_close(&fds[i]);
 	}

@@ -37,7 +37,8 @@ enum errand {
 	ERRAND_CPU,     /* and the CPU quota hold */
 	ERRAND_FORKS,   /* whether too many processes are ended, where they are counted */
 	ERRAND_SEED,    /* fill the compile cache that later runs start from */
-	ERRAND_CLEAN,   /* no run at all: what the last one left in its directory goes */
+	ERRAND_HOLD,    /* no run at all: what comes along is held until */
+	ERRAND_CLEAN,   /* that goes, and what the last run left in its directory */
 	ERRAND_COUNT,   /* nor this: what it has in there is counted */
 	ERRAND_SESSION, /* process 1 of a session, which stays */
 };

@@ -45,6 +45,11 @@ class Registry(http.server.BaseHTTPRequestHandler):
         pass
 
 
+def descriptors(pid):
+    """What it has open, beside the standard ones."""
+    return [os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd") if int(n) > 2]
+
+
 def test_killed_while_it_installs_a_server_leaves_a_cache_that_works():
     place = place_with_uv()
     state = tempfile.mkdtemp(prefix="sandbox-state-")
@@ -57,6 +62,9 @@ def test_killed_while_it_installs_a_server_leaves_a_cache_that_works():
         whole = stored(s)
         asked = Later(s, "1", requirements=["large"])
         wait_for(lambda: [n for n in stored(s) if n.endswith(".new")], 60)
+        # who keeps it has nothing of runs: what they wait for the end of
+        assert [f for pid in s.named("sandbox-layers") for f in descriptors(pid)]
+        assert not [f for pid in s.named("sandbox-layers") for f in descriptors(pid) if "mnt:" in f or "pipe:" in f]
         s.kill()
         asked.thread.join()
         assert asked.error and [n for n in stored(s) if n.endswith(".new")]
