@@ -139,7 +139,8 @@ static int child_program(void *arg)
 /*
  * CLONE_VFORK: process 1 sleeps until the program has called execve or ended, so it knows
  * which without a pipe. A program that borrows our memory takes the rest of the steps on
- * another stack; what it changed in *c is put back. Others return from here and take them.
+ * another stack; what it changed in *c is put back. Others return from here and take
+ * them.
  */
 static pid_t child_clone(struct child *c)
 {
