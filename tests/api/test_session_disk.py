@@ -83,7 +83,7 @@ def test_who_writes_fast_is_ended_within_a_second(served):
 
 
 NAMELESS = """
-import ctypes, os
+import ctypes, os, time
 libc = ctypes.CDLL(None)
 libc.mmap.restype = ctypes.c_void_p
 kept = []
@@ -93,7 +93,8 @@ for n in range(400):
     f.write(bytes(1 << 20))
     f.flush()
     kept.append({keep})
-print("all of it")
+print("all of it", flush=True)
+time.sleep(20)
 """
 # what keeps them: a descriptor, or a mapping alone
 KEEP = {"open": "f", "mapped": "(libc.mmap(None, 4096, 1, 1, f.fileno(), 0), f.close())"}
