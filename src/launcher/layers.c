@@ -231,7 +231,7 @@ static enum layer_result keep_in_room(const struct keeping *k)
 static _Noreturn void work(struct keeping *k, bool keeps)
 {
 	const struct layer_bounds most = {k->setup->layer_bytes, k->setup->layer_age_sec};
-	/* mounts and streams of runs are among the others: somebody waits for their end */
+	/* mounts and streams of runs are among the others, whose ends are waited for */
 	const int fds[] = {k->store_fd, k->told_fd, k->work_fd};
 	struct kept out = {.result = LAYER_MADE};
 
