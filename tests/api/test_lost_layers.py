@@ -163,7 +163,7 @@ def stays_refused(server, seconds):
 def test_no_more_namespaces(inside, limit, layer):
     level = inside.execute("echo ran")["meta"]["isolation"]
     running = Asking(inside, "echo begun; sleep 2; echo ended")
-    wait_for(lambda: inside.load() == 1)
+    wait_for(lambda: inside.named("sleep"))  # born with everything
     inside.set_limit(limit, 0)
     refused(inside, layer)
     stays_refused(inside, 0.5)
