@@ -227,10 +227,10 @@ def test_many_files_are_not_the_launchers_to_look_at():
         return s.cpu_seconds(launcher_pid(s)) - before
 
     try:
-        usual = max(cost(), cost())
+        usual = cost()
         run(s, "python3 -c 'for i in range(40000): open(str(i), \"w\").close()'", timeout_seconds=60)
         # each look at all of them is a tenth of a second and more, for which all others would wait
-        assert min(cost(), cost()) < usual + 0.3
+        assert cost() < usual + 0.3
         assert run(s, "ls | wc -l")["stdout"] == "40000\n"
     finally:
         s.stop()

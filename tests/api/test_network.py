@@ -395,11 +395,11 @@ def test_off_is_the_default_and_an_empty_list_is_nothing(world):
 
 
 def test_peers_that_are_slow_or_do_not_end_hold_up_nobody(listed):
-    slow = Later(listed, "curl -sS -N http://ok.test/slow", language="shell", network=True, timeout_seconds=4)
+    slow = Later(listed, "curl -sS -N http://ok.test/slow", language="shell", network=True, timeout_seconds=2)
     silent = Later(
         listed, "import socket,time\na=[socket.create_connection(('127.0.0.1',3128)) for i in range(80)]\n"
         "time.sleep(9)",
-        network=True, timeout_seconds=4,
+        network=True, timeout_seconds=2,
     )  # fmt: skip
     for _ in range(3):
         assert listed.execute("print(1)")["stdout"] == "1\n"
