@@ -204,8 +204,8 @@ TEST(pip_has_more_than_one_way_to_write_an_option)
 		"[global]\r\n--Index_URL: https://a.test/,b\r\n",
 		"[global]\npypi-url = https://a.test/,b",
 		"[install]\nindex-url =\n[global]\nindex-url = https://a.test/,b",
-		"[global]\ntrusted-host = b.test\n  [install]\n  c.test\n"
-		"index-url = https://a.test/,b",
+		("[global]\ntrusted-host = b.test\n  [install]\n  c.test\n"
+		 "index-url = https://a.test/,b"),
 		"[DEFAULT]\nindex-url = https://a.test/,b\n[global]\n",
 	};
 	struct index x;
