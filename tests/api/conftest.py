@@ -36,6 +36,15 @@ SEED_SECONDS = 600
 STOP_SECONDS = 40
 
 
+def open_to_all(path):
+    """The way there, where it is closed to other users; what is open stays as it is."""
+    while path != "/":
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+        if not mode & stat.S_IXOTH:
+            os.chmod(path, mode | 0o555)
+        path = os.path.dirname(path)
+
+
 def _sanitized():
     try:
         with open(BINARY, "rb") as f:

@@ -4,10 +4,9 @@
 import atexit
 import os
 import shutil
-import stat
 import tempfile
 
-from conftest import BINARY, Server
+from conftest import BINARY, Server, open_to_all
 
 
 class Plain(Server):
@@ -37,11 +36,7 @@ class Plain(Server):
         for top, dirs, files in os.walk(path):
             for name in [".", *dirs, *files]:
                 os.chown(f"{top}/{name}", Plain.uid, Plain.gid, follow_symlinks=False)
-        while path != "/":
-            path = os.path.dirname(path)
-            mode = stat.S_IMODE(os.stat(path).st_mode)
-            if not mode & stat.S_IXOTH:
-                os.chmod(path, mode | 0o111)
+        open_to_all(os.path.dirname(path))
 
     def command_line(self, args, env):
         if not Plain.place:  # where every user may enter

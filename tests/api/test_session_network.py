@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from conftest import wait_for
+from conftest import open_to_all, wait_for
 from node22 import node22  # noqa: F401, a fixture
 from outside import CLIENTS, Outside, world  # noqa: F401, fixtures
 from test_session_roots import make_image
@@ -211,8 +211,7 @@ def is_launcher(pid, server):
 
 
 def test_it_survives_the_end_of_everything(begin, tmp_path):
-    for path in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        os.chmod(path, 0o755)
+    open_to_all(str(tmp_path))
     make_image(str(tmp_path), "small")
     s = begin(str(tmp_path))
     one, other = Session(s, "kept", allow_network=["ok.test"]), Session(s, allow_network=True)

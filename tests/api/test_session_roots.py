@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import wait_for
+from conftest import open_to_all, wait_for
 from test_sessions import Session, call, on
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="they have uids of their own here, for which root is needed")
@@ -33,8 +33,7 @@ def make_image(state_dir, name, **files):
 @pytest.fixture(scope="module")
 def served(new_server, tmp_path_factory):
     state = str(tmp_path_factory.mktemp("state"))
-    for path in (state, os.path.dirname(state), os.path.dirname(os.path.dirname(state))):
-        os.chmod(path, 0o755)
+    open_to_all(state)
     root = make_image(state, "small")
     make_image(state, "hostile", proc="/", dev="/etc", work="/usr", tmp="../..")
     volumes = str(tmp_path_factory.mktemp("volumes"))

@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from conftest import BINARY, Server, wait_for
+from conftest import BINARY, Server, open_to_all, wait_for
 from test_12_failing_steps import hooked
 from test_session_roots import make_image
 from test_session_versions import checkpoint, diff, fork, restore
@@ -25,8 +25,7 @@ IDS = 65536
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     state = str(tmp_path_factory.mktemp("state"))
-    for path in (state, os.path.dirname(state), os.path.dirname(os.path.dirname(state))):
-        os.chmod(path, 0o755)
+    open_to_all(state)
     root = make_image(state, "small")
     os.mkdir(f"{root}/set-id")
     shutil.copy(f"{root}/bin/busybox", f"{root}/set-id/busybox")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from conftest import post, wait_for
+from conftest import open_to_all, post, wait_for
 from test_session_roots import make_image
 from test_sessions import Session, call, files_left, on
 
@@ -43,8 +43,7 @@ def diff(one, since=""):
 @pytest.fixture(scope="module")
 def versioned(new_server, tmp_path_factory):
     state = str(tmp_path_factory.mktemp("state"))
-    for path in (state, os.path.dirname(state), os.path.dirname(os.path.dirname(state))):
-        os.chmod(path, 0o755)
+    open_to_all(state)
     make_image(state, "small")
     env = {"SANDBOX_SESSIONS": "on", "SANDBOX_WARM": "0", "SANDBOX_DISK_MB": "2048"}
     server = new_server({**env, "SANDBOX_STATE_DIR": state}, mode="shell")

@@ -61,8 +61,7 @@ def served(rootfs, tmp_path_factory):
     addresses = {a[4][0] for a in socket.getaddrinfo(host, 80)}
     listed = [host, *(f"[{a}]" if ":" in a else a for a in sorted(addresses))]
     state = str(tmp_path_factory.mktemp("state"))
-    for path in (state, os.path.dirname(state), os.path.dirname(os.path.dirname(state))):
-        os.chmod(path, 0o755)
+    servers.open_to_all(state)
     env = {**os.environ, "SANDBOX_STATE_DIR": state, "SANDBOX_CONFIG": ""}
     added = [servers.BINARY, "image", "add", "debian", rootfs]
     subprocess.run(added, env=env, check=True, stdout=subprocess.DEVNULL)
