@@ -215,7 +215,7 @@ static void obey(struct worker *w, struct worker_order *o, int *fds)
 	/* the slot's network is of use to runs that have none: nothing can be left in it
 	 */
 	a.pid = clone_into(namespaces_of(w, &o->plan),
-			   o->into_cgroup ? fds[ORDER_CGROUP] : -1, &pid_fd);
+			   o->into_cgroup ? fds[ORDER_CGROUP] : -1, NULL, &pid_fd);
 	if (a.pid == 0)
 		start_child(w, o, fds, &s, shares ? place : NULL);
 	test_die(w, o);

@@ -52,8 +52,17 @@ void pipes_close(struct pipes *s);
 
 #define RUN_NAMESPACES \
 	(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS)
-/* 0 in the child; cgroup_fd: where it is to be born, or -1 */
-pid_t clone_into(unsigned long namespaces, int cgroup_fd, int *out_pid_fd);
+/* a process that has our memory runs this, which never returns, on a stack of its own */
+struct clone_within {
+	void (*run)(void *arg);
+	void *arg;
+	void *stack;
+	size_t stack_bytes;
+};
+/* cgroup_fd: where it is to be born, or -1; within: NULL for one with a copy of our
+ * memory, which gets 0 */
+pid_t clone_into(unsigned long namespaces, int cgroup_fd,
+		 const struct clone_within *within, int *out_pid_fd);
 
 /* in a new process, forked by the launcher with all its rights; never returns */
 _Noreturn void worker_main(const struct slot *s, int socket_fd);

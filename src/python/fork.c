@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/defer.h"
 #include "base/fdpass.h"
 #include "base/sys.h"
 #include "launcher/fork.h"
@@ -33,13 +35,14 @@
 #include "python/freeze.h"
 #include "python/harmless.h"
 #include "python/huge.h"
+#include "python/renew.h"
 #include "python/words.h"
 
 #define DESCRIPTORS 256 /* that are looked at */
 #define QUIET_TRIES 200 /* a millisecond each */
 #define NAME_BYTES 16   /* of a process */
-#define KEY_BYTES 32    /* as multiprocessing draws it */
 #define PAGE 65536      /* the largest there is */
+#define STACK_BYTES (2 * PAGE)
 
 /* on pages of its own, which a run drops as they are */
 static struct {
@@ -48,6 +51,10 @@ static struct {
 	struct sigaction signals[NSIG];
 	char name[NAME_BYTES];
 	struct child child;
+	int last_fd;    /* of the last run's process 1, -1: there was none */
+	int gate[2];    /* of the next one's: it begins when we have closed it */
+	jmp_buf before; /* where the program of a run goes on */
+	char stack[STACK_BYTES] __attribute__((aligned(PAGE))); /* of a process 1 */
 } __attribute__((aligned(PAGE))) self;
 
 static void answer(const char *step, int num)
@@ -165,13 +172,11 @@ static void remember(void)
 		fork_fail("fork_name", errno);
 }
 
-/* in the new process; returns in the program */
-static void run_steps(const struct worker_order *o, const int *fds, const struct pipes *s)
+/* what process 1 of a run is to know */
+static void describe(const struct worker_order *o, const int *fds, const struct pipes *s)
 {
 	struct child *c = &self.child;
 
-	/* process 1 is one of ours, whoever looks */
-	prctl(PR_SET_NAME, "sandbox-worker", 0, 0, 0);
 	c->setup = self.setup;
 	c->row = &self.setup->row[o->plan.row];
 	c->abilities = self.start.abilities;
@@ -189,124 +194,115 @@ static void run_steps(const struct worker_order *o, const int *fds, const struct
 	c->keeps_groups = self.start.abilities.one_uid;
 	c->launcher = self.start.launcher;
 	c->supervisor = self.start.supervisor;
+	c->init = 0;
 	c->fork = fork;
-	child_main(c);
 }
 
-/* true: we are the program */
-static bool obey(const struct worker_order *o, const int *fds, size_t count)
+/*
+ * Process 1 of a run: it has our memory, so that the program's copy is the only one. No
+ * byte of a request comes into that memory, and nobody else runs in it meanwhile: we wait
+ * for the next order then, and it for us until we do, since errno is one for both.
+ */
+static void be_first(void *arg)
+{
+	char byte;
+
+	(void)arg;
+	close(self.gate[1]);
+	while (read(self.gate[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	close(self.gate[0]);
+	/* one of ours, whoever looks */
+	prctl(PR_SET_NAME, "sandbox-worker", 0, 0, 0);
+	child_main(&self.child); /* returns in the program, */
+	longjmp(self.before, 1); /* whose stack is another */
+}
+
+/* what the last process 1 has left is gone, and so is it; -1: not so, with the step */
+static int begin_anew(const char **step)
+{
+	struct pollfd p = {.fd = self.last_fd, .events = POLLIN};
+
+	*step = "fork_last";
+	if (self.last_fd >= 0 && poll(&p, 1, -1) != 1)
+		return -1;
+	defer_close(&self.last_fd);
+	*step = "fork_stack";
+	if (madvise(self.stack, sizeof(self.stack), MADV_DONTNEED) < 0)
+		return -1;
+	*step = "fork_dumpable"; /* it may have died while it was */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return -1;
+	*step = "pipes";
+	return pipe2(self.gate, O_CLOEXEC);
+}
+
+/* the gate opens when nothing is left to do that can fail; there may be none */
+static void open_gate(void)
+{
+	defer_close(&self.gate[0]);
+	defer_close(&self.gate[1]);
+}
+
+static void obey(const struct worker_order *o, const int *fds, size_t count)
 {
 	struct worker_answer a = {.num = 0};
 	struct pipes s;
-	int out[4], pid_fd = -1;
+	const struct clone_within within = {be_first, NULL, self.stack,
+					    sizeof(self.stack)};
+	const char *step;
+	int out[4];
 
 	if (o->plan.errand != ERRAND_NONE || o->plan.row != self.start.row || o->waits ||
 	    o->plan.network || o->plan.cold == COLD_ALWAYS ||
 	    o->plan.has_layer != o->with_layer ||
 	    count != 2u + (o->into_cgroup ? 1 : 0) + (o->with_layer ? 1 : 0)) {
 		answer("fork_order", EPROTO);
-		return false;
+		return;
+	}
+	if (begin_anew(&step) < 0) {
+		answer(step, errno);
+		return;
 	}
 	if (pipes_make(&s) < 0) {
 		answer("pipes", errno);
 		pipes_close(&s);
-		return false;
+		return;
 	}
+	describe(o, fds, &s);
 	a.pid = clone_into(RUN_NAMESPACES, o->into_cgroup ? fds[ORDER_CGROUP] : -1,
-			   &pid_fd);
-	if (a.pid == 0) {
-		run_steps(o, fds, &s);
-		return true;
-	}
+			   &within, &self.last_fd);
 	if (a.pid < 0) {
 		answer("clone", errno);
 		pipes_close(&s);
-		return false;
+		return;
 	}
-	out[0] = pid_fd;
+	out[0] = self.last_fd;
 	memcpy(out + 1, s.ours, sizeof(s.ours));
 	if (fdpass_send(FORK_SOCKET_FD, &a, sizeof(a), out, 4) < 0)
 		_exit(1);
-	close(pid_fd);
 	pipes_close(&s);
-	return false;
 }
 
+/* returns in the program */
 static void serve(void)
 {
 	struct worker_order order = {0};
 	int fds[FDPASS_MAX];
 	size_t count, i;
-	bool is_program = false;
 
+	self.last_fd = self.gate[0] = self.gate[1] = -1;
+	if (setjmp(self.before) != 0)
+		return;
 	answer("", 0);
-	while (!is_program && fdpass_receive(FORK_SOCKET_FD, &order, sizeof(order), fds,
-					     &count, FDPASS_WAIT) == 1) {
-		is_program = obey(&order, fds, count);
-		for (i = 0; !is_program && i < count; i++)
+	while (fdpass_receive(FORK_SOCKET_FD, &order, sizeof(order), fds, &count,
+			      FDPASS_WAIT) == 1) {
+		obey(&order, fds, count);
+		for (i = 0; i < count; i++)
 			close(fds[i]);
+		open_gate();
 	}
-	if (!is_program)
-		_exit(0);
-}
-
-static struct {
-	void *(*call_method)(void *, const char *, const char *, ...);
-	int (*set)(void *, const char *, void *);
-	void (*drop)(void *);
-	void *posix;
-	void *numpy, *threading, *process; /* NULL: not there */
-} renewed;
-
-static void find_renewed(void)
-{
-	void *(*modules)(void) = call_need("PyImport_GetModuleDict");
-	void *(*get)(void *, const char *) = call_need("PyDict_GetItemString");
-
-	renewed.call_method = call_need("PyObject_CallMethod");
-	renewed.set = call_need("PyObject_SetAttrString");
-	renewed.drop = call_need("Py_DecRef");
-	renewed.posix = get(modules(), "posix"); /* python has it from its start */
-	renewed.numpy = get(modules(), "numpy.random");
-	renewed.threading = get(modules(), "threading");
-	renewed.process = get(modules(), "multiprocessing.process");
-}
-
-static void *call(void *on, const char *method)
-{
-	void *const got = renewed.call_method(on, method, NULL);
-
-	if (!got)
-		_exit(127);
-	return got;
-}
-
-/* the key that processes of multiprocessing know each other by */
-static void renew_key(void)
-{
-	void *const key = renewed.call_method(renewed.posix, "urandom", "i", KEY_BYTES);
-	void *const process = call(renewed.process, "current_process");
-
-	if (!key || renewed.set(process, "authkey", key) < 0)
-		_exit(127);
-	renewed.drop(process);
-	renewed.drop(key);
-}
-
-/* What numbers were drawn before would be the same in every run. python's own random
- * does it itself, by what it has registered; so does threading, but for one number. */
-static void renew(void)
-{
-	if (renewed.numpy)
-		renewed.drop(call(renewed.numpy, "seed"));
-	if (renewed.threading) {
-		void *const thread = call(renewed.threading, "main_thread");
-
-		renewed.drop(call(thread, "_set_native_id"));
-		renewed.drop(thread);
-	}
-	if (renewed.process)
-		renew_key();
+	_exit(0);
 }
 
 static size_t add_words(const char *const *from, char *to)
@@ -384,14 +380,14 @@ void fork_serve(void)
 		fork_fail("fork_shared", EBUSY);
 	check_quiet();
 	remember();
-	find_renewed();
+	renew_prepare();
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		fork_fail("fork_dumpable", errno);
 	huge_all(FORK_PROC_FD);
 	before(); /* and never "after" here: we do nothing but clone */
 	serve();
 	after();
-	renew();
+	renew_all();
 	take_words(&self.child);
 	forget();
 }
