@@ -64,8 +64,8 @@ static pid_t call_clone(long nr, const uintptr_t word[3], const struct clone_wit
 			 "ud2\n"
 			 "1:"
 			 : "+a"(r)
-			 : "D"(word[0]), "S"(word[1]), "d"(word[2]), [run] "r"(run),
-			   [arg] "r"(arg)
+			 : "D"(word[0]), "S"(word[1]),
+			   "d"(word[2]), [run] "r"(run), [arg] "r"(arg)
 			 : "rcx", "r11", "memory", "cc");
 #elif defined(__aarch64__)
 	register long number __asm__("x8") = nr;
@@ -83,8 +83,8 @@ static pid_t call_clone(long nr, const uintptr_t word[3], const struct clone_wit
 			 "brk #0\n"
 			 "1:"
 			 : "+r"(r)
-			 : "r"(number), "r"(second), "r"(third), [run] "r"(run),
-			   [arg] "r"(arg)
+			 : "r"(number), "r"(second),
+			   "r"(third), [run] "r"(run), [arg] "r"(arg)
 			 : "memory", "cc");
 #else
 #error "how does a clone begin on a stack of its own?"
@@ -105,8 +105,7 @@ pid_t clone_into(unsigned long namespaces, int cgroup_fd,
 {
 	const unsigned long flags = namespaces | CLONE_PARENT | CLONE_PIDFD |
 				    (within ? CLONE_VM : 0);
-	const uintptr_t top =
-		within ? (uintptr_t)within->stack + within->stack_bytes : 0;
+	const uintptr_t top = within ? (uintptr_t)within->stack + within->stack_bytes : 0;
 	struct clone_args args = {
 		.flags = flags | CLONE_CLEAR_SIGHAND,
 		.pidfd = (uint64_t)(uintptr_t)out_pid_fd,

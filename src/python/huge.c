@@ -2,11 +2,10 @@
 /*
  * huge.c - what an interpreter has before its program, in pages that count as one
  *
- * A run is forked twice, process 1 and the program, and each time every page of the
- * template is entered into a table, and taken out of it again at the end: a third of what
- * a forked run costs. Of a huge page that is one entry, and in a run only the parts that
- * it writes to are copied. A block that is not all in use is filled up, where nothing
- * else is in its way; that costs the template memory, once.
+ * When a run is forked, every page of the template is entered into a table, and taken out
+ * of it again at the end. Of a huge page that is one entry, and in a run only the parts
+ * that it writes to are copied. A block that is not all in use is filled up, where
+ * nothing else is in its way; that costs the template memory, once.
  *
  * Whatever the kernel refuses stays as it is: the same, only slower.
  */

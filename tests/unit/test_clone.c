@@ -32,7 +32,7 @@ __attribute__((no_sanitize("address"), no_stack_protector)) static void inside(v
 
 static bool is_on_stack(void)
 {
-	return shared.at > (uintptr_t)stack && shared.at < (uintptr_t)stack + sizeof(stack);
+	return shared.at - (uintptr_t)stack < sizeof(stack);
 }
 
 static void check_within(void)
