@@ -2,9 +2,9 @@
 /*
  * child_input.c - the script, files, arguments and environment out of the sealed memfd
  *
- * Runs in: process 1 of the sandbox, writing with the run's own uid on the run's own
- * tmpfs. The bytes come from a server that parses hostile text, so every length and name
- * is checked again.
+ * Runs in: process 1 of the sandbox, or the program of a forked run, writing with the
+ * run's own uid on the run's own tmpfs. The bytes come from a server that parses hostile
+ * text, so every length and name is checked again.
  */
 #include <errno.h>
 #include <string.h>

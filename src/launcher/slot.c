@@ -352,9 +352,9 @@ void slot_reset(struct slot *s)
 	/* its worker too: whoever waits for it, if only for its end, waits long else */
 	if (cgroup_slot_idle(&s->cgroup, false) < 0)
 		s->condemned = true;
-	/* in v1 the worker shares the run's memory: it may have been killed with it, and
-	 * be still on its way out when the next run wants it */
-	if (s->cgroup.kind == CGROUP_V1 && cgroup_oom_seen(&s->cgroup))
+	/* a worker that shares the run's cgroup, as in v1, or its memory, may have been
+	 * killed with it, and be still on its way out when the next run wants it */
+	if ((s->cgroup.kind == CGROUP_V1 || s->forks) && cgroup_oom_seen(&s->cgroup))
 		s->condemned = true;
 	if (!s->condemned && !cgroup_empty(&s->cgroup, s->worker))
 		s->condemned = true;

@@ -42,7 +42,7 @@
 #define QUIET_TRIES 200 /* a millisecond each */
 #define NAME_BYTES 16   /* of a process */
 #define PAGE 65536      /* the largest there is */
-#define STACK_BYTES (2 * PAGE)
+#define STACK_BYTES PAGE
 
 /* on pages of its own, which a run drops as they are */
 static struct {
@@ -51,10 +51,13 @@ static struct {
 	struct sigaction signals[NSIG];
 	char name[NAME_BYTES];
 	struct child child;
+	stack_t signal_stack;
 	int last_fd;    /* of the last run's process 1, -1: there was none */
-	int gate[2];    /* of the next one's: it begins when we have closed it */
+	int gate[2];    /* of the next one's, which waits for a byte; -1 as well */
+	bool forking;   /* it is in fork(), and so may be what that locks */
 	jmp_buf before; /* where the program of a run goes on */
-	char stack[STACK_BYTES] __attribute__((aligned(PAGE))); /* of a process 1 */
+	char guard[PAGE] __attribute__((aligned(PAGE)));
+	char stack[STACK_BYTES]; /* of a process 1; on the last page of all */
 } __attribute__((aligned(PAGE))) self;
 
 static void answer(const char *step, int num)
@@ -170,6 +173,18 @@ static void remember(void)
 		(void)sigaction(i, NULL, &self.signals[i]); /* 32 and 33: not for us */
 	if (prctl(PR_GET_NAME, self.name, 0, 0, 0) < 0)
 		fork_fail("fork_name", errno);
+	if (sigaltstack(NULL, &self.signal_stack) < 0)
+		fork_fail("fork_signals", errno);
+}
+
+static pid_t fork_program(void)
+{
+	pid_t pid;
+
+	self.forking = true;
+	pid = fork();
+	self.forking = false;
+	return pid;
 }
 
 /* what process 1 of a run is to know */
@@ -195,7 +210,20 @@ static void describe(const struct worker_order *o, const int *fds, const struct 
 	c->launcher = self.start.launcher;
 	c->supervisor = self.start.supervisor;
 	c->init = 0;
-	c->fork = fork;
+	c->fork = fork_program;
+}
+
+/* python's would write to our memory when its program sends a signal */
+static void drop_handlers(void)
+{
+	const struct sigaction standard = {.sa_handler = SIG_DFL};
+	int i;
+
+	for (i = 1; i < NSIG; i++) {
+		if (self.signals[i].sa_handler != SIG_DFL &&
+		    self.signals[i].sa_handler != SIG_IGN)
+			(void)sigaction(i, &standard, NULL);
+	}
 }
 
 /*
@@ -209,24 +237,39 @@ static void be_first(void *arg)
 
 	(void)arg;
 	close(self.gate[1]);
-	while (read(self.gate[0], &byte, 1) < 0 && errno == EINTR)
-		;
+	if (read(self.gate[0], &byte, 1) != 1)
+		_exit(127); /* the interpreter is gone */
 	close(self.gate[0]);
+	drop_handlers();
 	/* one of ours, whoever looks */
 	prctl(PR_SET_NAME, "sandbox-worker", 0, 0, 0);
 	child_main(&self.child); /* returns in the program, */
 	longjmp(self.before, 1); /* whose stack is another */
 }
 
-/* what the last process 1 has left is gone, and so is it; -1: not so, with the step */
+static void let_go(int *fd)
+{
+	const int taken = take_fd(fd);
+
+	if (taken >= 0)
+		close(taken);
+}
+
+/* the last process 1 is gone, and so is what it has left; -1: not so, with the step */
 static int begin_anew(const char **step)
 {
 	struct pollfd p = {.fd = self.last_fd, .events = POLLIN};
 
+	let_go(&self.gate[0]);
+	let_go(&self.gate[1]);
 	*step = "fork_last";
-	if (self.last_fd >= 0 && poll(&p, 1, -1) != 1)
+	if (self.last_fd >= 0 && (poll(&p, 1, -1) != 1 || !(p.revents & POLLIN)))
 		return -1;
-	defer_close(&self.last_fd);
+	let_go(&self.last_fd);
+	if (self.forking) {
+		errno = EOWNERDEAD; /* whatever it had locked stays so */
+		return -1;
+	}
 	*step = "fork_stack";
 	if (madvise(self.stack, sizeof(self.stack), MADV_DONTNEED) < 0)
 		return -1;
@@ -237,14 +280,16 @@ static int begin_anew(const char **step)
 	return pipe2(self.gate, O_CLOEXEC);
 }
 
-/* the gate opens when nothing is left to do that can fail; there may be none */
+/* Nothing follows here that may fail, so errno is process 1's from now on. We have the
+ * other end too: whoever died meanwhile is no reason for a signal. */
 static void open_gate(void)
 {
-	defer_close(&self.gate[0]);
-	defer_close(&self.gate[1]);
+	if (write(self.gate[1], "", 1) != 1)
+		_exit(1);
 }
 
-static void obey(const struct worker_order *o, const int *fds, size_t count)
+/* true: there is a process 1, and it waits */
+static bool obey(const struct worker_order *o, const int *fds, size_t count)
 {
 	struct worker_answer a = {.num = 0};
 	struct pipes s;
@@ -258,30 +303,33 @@ static void obey(const struct worker_order *o, const int *fds, size_t count)
 	    o->plan.has_layer != o->with_layer ||
 	    count != 2u + (o->into_cgroup ? 1 : 0) + (o->with_layer ? 1 : 0)) {
 		answer("fork_order", EPROTO);
-		return;
+		return false;
 	}
 	if (begin_anew(&step) < 0) {
 		answer(step, errno);
-		return;
+		return false;
 	}
 	if (pipes_make(&s) < 0) {
 		answer("pipes", errno);
 		pipes_close(&s);
-		return;
+		return false;
 	}
 	describe(o, fds, &s);
 	a.pid = clone_into(RUN_NAMESPACES, o->into_cgroup ? fds[ORDER_CGROUP] : -1,
 			   &within, &self.last_fd);
 	if (a.pid < 0) {
+		self.last_fd = -1; /* the kernel may have had a number for it */
 		answer("clone", errno);
 		pipes_close(&s);
-		return;
+		return false;
 	}
 	out[0] = self.last_fd;
 	memcpy(out + 1, s.ours, sizeof(s.ours));
 	if (fdpass_send(FORK_SOCKET_FD, &a, sizeof(a), out, 4) < 0)
 		_exit(1);
 	pipes_close(&s);
+	explicit_bzero(&a, sizeof(a)); /* the program has our stack: no pid of the host */
+	return true;
 }
 
 /* returns in the program */
@@ -292,15 +340,19 @@ static void serve(void)
 	size_t count, i;
 
 	self.last_fd = self.gate[0] = self.gate[1] = -1;
+	if (mprotect(self.guard, sizeof(self.guard), PROT_NONE) < 0)
+		fork_fail("fork_stack", errno);
 	if (setjmp(self.before) != 0)
 		return;
 	answer("", 0);
 	while (fdpass_receive(FORK_SOCKET_FD, &order, sizeof(order), fds, &count,
 			      FDPASS_WAIT) == 1) {
-		obey(&order, fds, count);
+		const bool waits = obey(&order, fds, count);
+
 		for (i = 0; i < count; i++)
 			close(fds[i]);
-		open_gate();
+		if (waits)
+			open_gate();
 	}
 	_exit(0);
 }
@@ -353,6 +405,8 @@ static void forget(void)
 			(void)sigaction(i, &self.signals[i], NULL);
 	}
 	if (prctl(PR_SET_NAME, self.name, 0, 0, 0) < 0 ||
+	    (!(self.signal_stack.ss_flags & SS_DISABLE) &&
+	     sigaltstack(&self.signal_stack, NULL) < 0) ||
 	    munmap((void *)(uintptr_t)self.child.input, self.child.plan.input_bytes) <
 		    0 ||
 	    munmap((void *)(uintptr_t)self.setup, sizeof(*self.setup)) < 0)

@@ -8,6 +8,7 @@ import concurrent.futures
 import os
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -266,3 +267,20 @@ def test_many_files_are_looked_at_aside(served):
     assert r["meta"]["verdict"] == "disk_full", r
     one.close()
     wait_for(lambda: kept_mb(served) <= 1, 30)
+
+
+def test_room_is_not_found_where_nobody_looks(served):
+    """Too deep to be counted: then what the disk lost counts, so no other test may write meanwhile."""
+    one = Session(served)
+    deep = "mkdir -p " + "d/" * 140 + "; head -c 200M /dev/zero > big; sleep 30"
+    assert one.exec(deep)["meta"]["verdict"] == "disk_full"
+    # and who removes it is not ended for the little that others write
+    with concurrent.futures.ThreadPoolExecutor() as pool, open(f"{served.state_dir}/other", "wb", 0) as other:
+        removes = pool.submit(one.exec, "rm -rf big && sleep 1 && rm -rf d")
+        while not removes.done():
+            other.write(b"x" * 65536)
+            time.sleep(0.05)
+    os.remove(other.name)
+    assert removes.result()["exit_code"] == 0
+    assert one.out("echo room > small; cat small") == "room\n"
+    one.close()
