@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -44,47 +45,46 @@ void pipes_close(struct pipes *s)
 	}
 }
 
-/*
- * A clone in the same memory finds nothing of its caller on its stack, so it calls
- * run(arg) from here. Both kinds of call take what they need in three words.
- */
-static pid_t call_clone(long nr, const uintptr_t word[3], const struct clone_within *in)
+/* what a clone in the same memory takes from its stack, where it finds nothing else */
+struct call {
+	void *arg;
+	void (*run)(void *arg);
+};
+
+/* in the new process run(arg), which never returns; both kinds of clone take what they
+ * need in three words */
+static pid_t call_clone(long nr, uintptr_t first, uintptr_t second, uintptr_t third)
 {
 #if defined(__x86_64__)
-	register void (*run)(void *) __asm__("r8") = in->run;
-	register void *arg __asm__("r9") = in->arg;
 	long r = nr;
 
 	__asm__ volatile("syscall\n\t"
 			 "test %%rax, %%rax\n\t"
 			 "jnz 1f\n\t"
 			 "xor %%ebp, %%ebp\n\t" /* the last frame */
-			 "mov %[arg], %%rdi\n\t"
-			 "call *%[run]\n\t"
+			 "pop %%rdi\n\t"
+			 "pop %%rax\n\t"
+			 "call *%%rax\n\t"
 			 "ud2\n"
 			 "1:"
 			 : "+a"(r)
-			 : "D"(word[0]), "S"(word[1]),
-			   "d"(word[2]), [run] "r"(run), [arg] "r"(arg)
+			 : "D"(first), "S"(second), "d"(third)
 			 : "rcx", "r11", "memory", "cc");
 #elif defined(__aarch64__)
 	register long number __asm__("x8") = nr;
-	register uintptr_t r __asm__("x0") = word[0];
-	register uintptr_t second __asm__("x1") = word[1];
-	register uintptr_t third __asm__("x2") = word[2];
-	register void (*run)(void *) __asm__("x9") = in->run;
-	register void *arg __asm__("x10") = in->arg;
+	register uintptr_t r __asm__("x0") = first;
+	register uintptr_t word __asm__("x1") = second;
+	register uintptr_t last __asm__("x2") = third;
 
 	__asm__ volatile("svc #0\n\t"
 			 "cbnz x0, 1f\n\t"
 			 "mov x29, xzr\n\t" /* the last frame */
-			 "mov x0, %[arg]\n\t"
-			 "blr %[run]\n\t"
+			 "ldp x0, x9, [sp], #16\n\t"
+			 "blr x9\n\t"
 			 "brk #0\n"
 			 "1:"
 			 : "+r"(r)
-			 : "r"(number), "r"(second),
-			   "r"(third), [run] "r"(run), [arg] "r"(arg)
+			 : "r"(number), "r"(word), "r"(last)
 			 : "memory", "cc");
 #else
 #error "how does a clone begin on a stack of its own?"
@@ -105,27 +105,29 @@ pid_t clone_into(unsigned long namespaces, int cgroup_fd,
 {
 	const unsigned long flags = namespaces | CLONE_PARENT | CLONE_PIDFD |
 				    (within ? CLONE_VM : 0);
-	const uintptr_t top = within ? (uintptr_t)within->stack + within->stack_bytes : 0;
 	struct clone_args args = {
 		.flags = flags | CLONE_CLEAR_SIGHAND,
 		.pidfd = (uint64_t)(uintptr_t)out_pid_fd,
 	};
-	const uintptr_t new_words[] = {(uintptr_t)&args, sizeof(args), 0};
-	const uintptr_t old_words[] = {flags, top, (uintptr_t)out_pid_fd};
+	uintptr_t top = 0;
 	pid_t pid;
 
 	if (within) {
+		const struct call call = {within->arg, within->run};
+
+		top = (uintptr_t)within->stack + within->stack_bytes - sizeof(call);
+		memcpy((void *)top, &call, sizeof(call));
 		args.stack = (uint64_t)(uintptr_t)within->stack;
-		args.stack_size = within->stack_bytes;
+		args.stack_size = within->stack_bytes - sizeof(call);
 	}
 	if (cgroup_fd >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)cgroup_fd;
 	}
-	pid = within ? call_clone(SYS_clone3, new_words, within)
+	pid = within ? call_clone(SYS_clone3, (uintptr_t)&args, sizeof(args), 0)
 		     : sys_clone3(&args, sizeof(args));
 	if (pid >= 0 || errno != ENOSYS || cgroup_fd >= 0)
 		return pid;
-	return within ? call_clone(SYS_clone, old_words, within)
+	return within ? call_clone(SYS_clone, flags, top, (uintptr_t)out_pid_fd)
 		      : (pid_t)syscall(SYS_clone, flags, 0, out_pid_fd, 0, 0);
 }

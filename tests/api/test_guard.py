@@ -325,7 +325,10 @@ def seqpackets(pid):
         inodes = {line.split()[6] for line in f if line.split()[4] == "0005"}
     found = []
     for fd in os.listdir(f"/proc/{pid}/fd"):
-        what = re.match(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{fd}"))
+        try:
+            what = re.match(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{fd}"))
+        except FileNotFoundError:
+            continue  # a connection that has ended meanwhile
         if what and what.group(1) in inodes:
             found.append(int(fd))
     return found

@@ -58,6 +58,7 @@ TEST(so_it_has_where_clone3_is_refused)
 
 	CHECK(ctx && seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), SYS_clone3, 0) == 0 &&
 	      seccomp_load(ctx) == 0);
+	seccomp_release(ctx);
 	check_within();
 }
 
