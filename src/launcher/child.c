@@ -24,12 +24,15 @@
 #define SHARED LEVEL_PROCESS, LEVEL_LANDLOCK /* the host's namespaces */
 #define LOCKED LEVEL_LANDLOCK, LEVEL_FULL
 
-/* and to whom: a run, process 1 of a session, which makes its namespaces and runs
- * nothing, or a command in a session, which finds them made */
-enum { RUN = 1, HOLDER = 2, COMMAND = 4 };
-#define ALL (RUN | HOLDER | COMMAND)
-#define MAKERS (RUN | HOLDER)
-#define PROGRAMS (RUN | COMMAND)
+/* and to whom: a run, one that goes on in an interpreter that it is forked from, process
+ * 1 of a session, which makes its namespaces and runs nothing, or a command in a session,
+ * which finds them made */
+enum { RUN = 1, FORKED = 2, HOLDER = 4, COMMAND = 8 };
+#define RUNS (RUN | FORKED)
+#define ALL (RUNS | HOLDER | COMMAND)
+#define MAKERS (RUNS | HOLDER)
+#define PROGRAMS (RUNS | COMMAND)
+#define UNFORKED (RUN | COMMAND)
 
 /* The order is the design: a row may take away what the rows above it needed. */
 static const struct {
@@ -51,17 +54,17 @@ static const struct {
 	/* before /proc/sys turns read-only */
 	{child_namespace_limits, "namespace_limits", APART, MAKERS},
 	{child_proc_masks, "proc_masks", APART, MAKERS},
-	{child_scratch, "scratch", APART, RUN},
+	{child_scratch, "scratch", APART, RUNS},
 	{child_go_cache, "go_cache", APART,
-	 RUN}, /* its upper layer is on the scratch tmpfs */
-	{child_places, "places", APART, RUN}, /* covers the scratch tmpfs's own root */
+	 RUNS}, /* its upper layer is on the scratch tmpfs */
+	{child_places, "places", APART, RUNS}, /* covers the scratch tmpfs's own root */
 	/* on top of the session's own directories, which its worker bound */
 	{child_session_places, "session_places", APART, HOLDER},
-	{child_layer, "layer", APART, RUN}, /* on a mount point of the root */
-	{child_directory, "directory", SHARED, RUN},
-	{child_layer_link, "layer_link", SHARED, RUN},
-	{child_go_links, "go_links", SHARED, RUN},
-	{child_inputs, "inputs", EVERY, PROGRAMS},
+	{child_layer, "layer", APART, RUNS}, /* on a mount point of the root */
+	{child_directory, "directory", SHARED, RUNS},
+	{child_layer_link, "layer_link", SHARED, RUNS},
+	{child_go_links, "go_links", SHARED, RUNS},
+	{child_inputs, "inputs", EVERY, UNFORKED},
 	{child_hostname, "hostname", APART, MAKERS},
 	{child_root_check, "root_check", APART, ALL},
 	{child_hand_over, "hand_over", EVERY, MAKERS},
@@ -70,11 +73,13 @@ static const struct {
 	{child_capabilities, "capabilities", EVERY, ALL},
 	{child_no_new_privs, "no_new_privs", EVERY, ALL},
 	{child_subreaper, "subreaper", SHARED,
-	 RUN}, /* before there is anything to reap */
+	 RUNS}, /* before there is anything to reap */
 	{child_take_in, "take_in", APART, COMMAND},
 	{child_fork, "fork", EVERY, ALL},
-	/* the program */
-	{child_follow_init, "follow_init", SHARED, RUN},
+	/* the program; where process 1 has its interpreter's memory, no byte of a request
+	 * comes there */
+	{child_inputs, "inputs", APART, FORKED},
+	{child_follow_init, "follow_init", SHARED, RUNS},
 	{child_streams, "streams", EVERY, PROGRAMS},
 	{child_limits, "limits", EVERY, PROGRAMS},
 	{child_identity, "identity", EVERY, PROGRAMS},
@@ -87,7 +92,7 @@ static const struct {
 	{child_listener, "listener", EVERY, PROGRAMS},
 	{child_open_files, "open_files", EVERY, PROGRAMS}, /* below what sending needs */
 	/* nothing is left to do but what the order says */
-	{child_order, "order", APART, RUN},
+	{child_order, "order", APART, RUNS},
 	{child_exec, "exec", EVERY, PROGRAMS},
 };
 
@@ -241,7 +246,10 @@ _Noreturn void child_fail(const struct child *c, int step)
 
 static unsigned child_who(const struct child *c)
 {
-	return child_keeps_session(c) ? HOLDER : child_enters(c) ? COMMAND : RUN;
+	return child_keeps_session(c) ? HOLDER
+	       : child_enters(c)      ? COMMAND
+	       : c->fork              ? FORKED
+				      : RUN;
 }
 
 void child_go_on(struct child *c)

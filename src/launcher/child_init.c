@@ -121,8 +121,6 @@ static pid_t child_fork_on(struct child *c)
 	close(ends[pid == 0 ? 0 : 1]);
 	if (pid == 0) {
 		c->started_fd = ends[1];
-		if (child_inputs(c) < 0)
-			child_fail(c, child_step_find("inputs"));
 		return 0;
 	}
 	while (pid > 0 && read(ends[0], &byte, 1) < 0 && errno == EINTR)

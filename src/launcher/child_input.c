@@ -247,9 +247,6 @@ int child_script(const struct child *c, const char **out_code, uint64_t *out_len
 
 int child_inputs(struct child *c)
 {
-	/* process 1 has the template's memory: a request's bytes are for the program */
-	if (c->fork && !c->init)
-		return 0;
 	c->argc = child_words(&c->row->argv, c->argv);
 	c->envc = child_words(&c->row->env, c->envp);
 	if (c->argc < 0 || c->envc < 0 ||

@@ -209,7 +209,6 @@ static void describe(const struct worker_order *o, const int *fds, const struct 
 	c->keeps_groups = self.start.abilities.one_uid;
 	c->launcher = self.start.launcher;
 	c->supervisor = self.start.supervisor;
-	c->init = 0;
 	c->fork = fork_program;
 }
 

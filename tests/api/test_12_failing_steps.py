@@ -59,14 +59,16 @@ def test_the_steps_of_the_table_are_the_steps_tested_here():
     )
     assert table.count("{") == len(rows), "a row that this test cannot read"
     assert all(function == name for function, name, *_ in rows)
-    runs = [row for row in rows if row[3] not in ("HOLDER", "COMMAND")]
+    runs = [row for row in rows if row[3] not in ("HOLDER", "COMMAND", "FORKED")]
     assert [name for _, name, where, _ in runs if where != "SHARED"] == STEPS
+    # test_fork.py has those that are taken elsewhere then
+    assert [name for _, name, _, who in rows if who == "FORKED"] == ["inputs"]
     # test_landlock_level.py has those of a run without namespaces
     assert [name for _, name, where, _ in runs if where != "APART"] == SHARED_STEPS
     # test_sessions.py has those of sessions and of commands in them
     assert [name for _, name, _, who in rows if who in ("HOLDER", "MAKERS", "ALL")] == SESSION_STEPS
     assert [
-        name for _, name, where, who in rows if where != "SHARED" and who in ("COMMAND", "PROGRAMS", "ALL")
+        name for _, name, where, who in rows if where != "SHARED" and who in ("COMMAND", "UNFORKED", "PROGRAMS", "ALL")
     ] == COMMAND_STEPS
 
 

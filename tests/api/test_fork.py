@@ -443,7 +443,7 @@ def test_without_python_it_stops_the_start():
 def test_a_step_that_fails_stops_the_start(fork):
     """No run with less: here the one that is tried at the start."""
     assert fork
-    steps = ["id_maps", "capabilities", "landlock", "seccomp", "order"]
+    steps = ["id_maps", "inputs", "capabilities", "landlock", "seccomp", "order"]
     for step, r in side_by_side(lambda step: serve(SANDBOX_TEST_FAULT=step), steps):
         assert r.returncode == 1, (step, r.stderr)
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Process 1 of a forked run has its interpreter's memory: what neither may know of the other."""
 
-import json
 import os
 import re
-import socket
+import shutil
 import time
 
 import pytest
 
-from conftest import wait_for
+from conftest import Server, post, wait_for
+from probes import own_place, write_program
 from support import Later, b64
-from test_fork import _interpreters, forked, three  # noqa: F401 # pylint: disable=unused-import
+from test_fork import _interpreters, _venv, forked, three  # noqa: F401 # pylint: disable=unused-import
 from test_warm import used, wait_warm
 
 
@@ -114,15 +114,51 @@ def test_one_after_the_other_for_a_long_time(three):  # noqa: F811 # pylint: dis
     assert max(descriptors(before)) <= max(many) + 3, (many, descriptors(before))
 
 
+def ask_and_leave(server, seconds):
+    with server.raw(post({"code": "print(1)"})):
+        time.sleep(seconds)
+
+
 def test_who_goes_away_early_leaves_nothing_to_the_next(three):  # noqa: F811 # pylint: disable=redefined-outer-name
     """Process 1 is killed anywhere on its way, in fork() too; then another gets what it asked for."""
     for i in range(60):
         wait_warm(three, "python")
-        body = json.dumps({"code": "print(1)"}).encode()
-        with socket.create_connection(("127.0.0.1", three.port)) as one:
-            one.sendall(b"POST /execute HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                        b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
-            time.sleep(i % 20 * 0.00025)
+        ask_and_leave(three, i % 20 * 0.00025)
         assert wait_for(lambda: three.load() == 0, 20)
         r = three.execute("import os\nprint('here', flush=True)\nos.abort()")
         assert r["stdout"] == "here\n" and r["exit_code"] == 134, r
+
+
+STUCK = """
+import ctypes, os, time
+def stay():
+    if os.path.exists(os.path.dirname(__file__) + "/stay"):
+        time.sleep(60)
+stay_in_fork = ctypes.CFUNCTYPE(None)(stay)
+getattr(ctypes.CDLL(None), "__register_atfork")(stay_in_fork, None, None, None)
+"""
+
+
+def test_one_whose_process_1_died_in_fork_is_given_up(three):  # noqa: F811 # pylint: disable=redefined-outer-name
+    """Locks that it had taken there would be the next one's to wait for."""
+    assert three
+    place = own_place()
+    try:
+        path = _venv(place, stuck=STUCK)
+        s = Server({"SANDBOX_WARM": "0", "SANDBOX_WARM_FORK": "on", "SANDBOX_PRELOAD": "stuck", "PATH": path,
+                    "SANDBOX_MAX_CONCURRENT": "1"}, mode="python")
+        try:
+            before = interpreters(s)
+            (site,) = [d[0] for d in os.walk(place + "/venv/lib") if d[0].endswith("/site-packages")]
+            write_program(site + "/stay", "")
+            ask_and_leave(s, 0.3)
+            assert wait_for(lambda: s.load() == 0, 20)
+            os.unlink(site + "/stay")
+            answers = [s.execute("print(1)") for _ in range(6)]
+            assert {r["stdout"] for r in answers} == {"1\n"}
+            assert len(set(before) - set(interpreters(s))) == 1
+            assert s.wait_log(r"warm\.cold .*step=fork_last")
+        finally:
+            s.stop()
+    finally:
+        shutil.rmtree(place)
