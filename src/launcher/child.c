@@ -78,7 +78,7 @@ static const struct {
 	{child_fork, "fork", EVERY, ALL},
 	/* the program; where process 1 has its interpreter's memory, no byte of a request
 	 * comes there */
-	{child_inputs, "inputs", APART, FORKED},
+	{child_inputs, "inputs", EVERY, FORKED},
 	{child_follow_init, "follow_init", SHARED, RUNS},
 	{child_streams, "streams", EVERY, PROGRAMS},
 	{child_limits, "limits", EVERY, PROGRAMS},

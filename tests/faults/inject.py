@@ -6,17 +6,21 @@ middle one of each kind of call are tried, with one error each, for as long as F
 that make a layer come first, and the first of each kind of them is tried however long it takes.
 """
 
+import atexit
 import errno
+import functools
 import os
 import platform
 import queue
 import re
+import shutil
 import subprocess
 import threading
 import time
 
 import pytest
 from conftest import LEAVES_ROOT
+from probes import binary_for_all
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BINARY = os.environ.get("SANDBOX_SERVER", os.path.join(TOP, "build/test/sandbox-server"))
@@ -179,6 +183,14 @@ def chosen(points):
     return sorted(picked, key=lambda one: not one[0].confines), must
 
 
+@functools.cache
+def copy_for_all():
+    """The binary, for other users too, wherever the tree is."""
+    copy = binary_for_all()
+    atexit.register(shutil.rmtree, os.path.dirname(copy), ignore_errors=True)
+    return copy
+
+
 class Injected:
     """A command under the injector, which takes orders and says what happened."""
 
@@ -194,7 +206,7 @@ class Injected:
         self.text = []
         self.proc = subprocess.Popen(
             [*before, INJECT, *([] if more else ["-1"]), *(["-u", str(uid)] if uid else []), *orders,
-             "--", BINARY, *command],
+             "--", copy_for_all() if uid else BINARY, *command],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={"PATH": os.environ["PATH"]}, start_new_session=True,
         )  # fmt: skip
