@@ -118,6 +118,7 @@ struct run {
 	uint64_t disk_look_ns;                /* the next look at what it has written, */
 	uint64_t sockets_look_ns, sockets_kb; /* at its sockets, and what they held */
 	uint64_t shared_look_ns;              /* at the pages of shared mappings */
+	uint64_t sample_pause_ns;             /* and between two looks at its processes */
 	struct sample peak;      /* of what was sampled, where no cgroup counts */
 	struct loop_timer timer; /* deadline, and whatever is sampled before it */
 };

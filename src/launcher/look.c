@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/defer.h"
 #include "base/log.h"
@@ -20,7 +21,9 @@
 #define CPU_SLACK_US \
 	100000 /* one period of the CPU quota: a timeout is not a CPU limit */
 #define CPU_LOOK_US 10000
-#define SAMPLE_MS 20
+#define SHARE 10 /* of our time at most one in so many goes into a look that takes long */
+#define SAMPLE_LEAST_MS 5 /* a fast program gets as much between two looks */
+#define SAMPLE_MOST_MS 20
 
 /* over the CPU limit; else until when it cannot be, on every CPU it was given */
 static bool cpu_spent(struct run *r, uint64_t cpu_us, uint64_t now, uint64_t *next)
@@ -41,12 +44,22 @@ static bool cpu_spent(struct run *r, uint64_t cpu_us, uint64_t now, uint64_t *ne
 	return false;
 }
 
+/* What we used of the CPU: who is kept off it by the run looks no later for that. */
+static uint64_t used_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* Every socket is looked at, and a run can have many: at most a tenth of our time. A
  * failure leaves what was seen last, and the slot is made anew. */
 static uint64_t look_sockets(struct run *r, uint64_t now)
 {
 	struct slot *s = r->slot;
 	const uid_t uid = launcher_shares(s->launcher) ? s->uid : SOCKETS_OF_ALL;
+	const uint64_t began = used_ns();
 
 	if ((s->sockets_fd < 0 && r->sockets_fd < 0) || now < r->sockets_look_ns)
 		return r->sockets_kb;
@@ -56,7 +69,7 @@ static uint64_t look_sockets(struct run *r, uint64_t now)
 		log_error("look.sockets", "slot=%u error=\"%s\"", s->n, strerror(errno));
 		s->condemned = true;
 	}
-	r->sockets_look_ns = now + 10 * (loop_now_ns() - now);
+	r->sockets_look_ns = now + SHARE * (used_ns() - began);
 	return r->sockets_kb;
 }
 
@@ -77,7 +90,7 @@ static void take_sample(struct run *r, enum sample_how how, struct sample *out)
  * long, so at most a tenth of our time. */
 static void look_shared(struct run *r, uint64_t most_kb, struct sample *s)
 {
-	const uint64_t now = loop_now_ns();
+	const uint64_t now = loop_now_ns(), began = used_ns();
 	struct sample pages;
 
 	if (s->memory_kb > most_kb || s->most_kb <= most_kb)
@@ -90,12 +103,15 @@ static void look_shared(struct run *r, uint64_t most_kb, struct sample *s)
 		    &pages);
 	if (pages.memory_kb > s->memory_kb)
 		s->memory_kb = pages.memory_kb;
-	r->shared_look_ns = now + 10 * (loop_now_ns() - now);
+	r->shared_look_ns = now + SHARE * (used_ns() - began);
 }
 
 void run_measure(struct run *r, struct sample *out)
 {
+	const uint64_t began = used_ns();
+
 	take_sample(r, SAMPLE_SIZES, out);
+	r->sample_pause_ns = SHARE * (used_ns() - began);
 	look_shared(r, (uint64_t)r->plan.limits.memory_mb << 10, out);
 	out->memory_kb += look_sockets(r, loop_now_ns());
 	if (out->cpu_us > r->peak.cpu_us)
@@ -125,7 +141,11 @@ uint64_t run_look(struct run *r, uint64_t now)
 	r->cpu_out = cpu_spent(r, s.cpu_us, now, &next);
 	if (r->memory_out || r->cpu_out || r->pids_out)
 		return now;
-	return now + SAMPLE_MS * MS < next ? now + SAMPLE_MS * MS : next;
+	if (r->sample_pause_ns < SAMPLE_LEAST_MS * MS)
+		r->sample_pause_ns = SAMPLE_LEAST_MS * MS;
+	if (r->sample_pause_ns > SAMPLE_MOST_MS * MS)
+		r->sample_pause_ns = SAMPLE_MOST_MS * MS;
+	return now + r->sample_pause_ns < next ? now + r->sample_pause_ns : next;
 }
 
 /* seen to work now, or what the run does with its network would not be counted */
