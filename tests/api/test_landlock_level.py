@@ -16,7 +16,7 @@ import time
 import pytest
 
 from everyday import GOLANG, NODE, PYTHON, SHELL
-from conftest import wait_for
+from conftest import SANITIZED, wait_for
 from probes import SLOW, at_rest, settled
 from shared import (  # noqa: F401, fixtures
     KINDS,
@@ -208,6 +208,7 @@ while n: os.wait(); n -= 1
         assert (r["stdout"], r["exit_code"]) == ("30\n", 0), r
 
 
+@pytest.mark.skipif(SANITIZED, reason="a launcher that a sanitizer slows looks too late")
 def test_a_memory_bomb_is_named(quiet):
     code = "x = []\nwhile True: x.append(bytearray(4 << 20))"
     r = quiet.execute(code, language="python", limits={"memory_mb": 64})
