@@ -19,6 +19,8 @@ static const char usage[] =
 	"not. --head: a line with this hash, as audit.head in the log has it, must be\n"
 	"there.\n";
 
+#define TORN_NAME ",\"torn\":\""
+
 struct verify {
 	const char *file;
 	unsigned long number; /* of the line in its file */
@@ -26,6 +28,7 @@ struct verify {
 	bool any;
 	uint64_t first, lines;
 	bool torn; /* the line before is not whole */
+	struct err torn_why;
 	char torn_hash[CHAIN_HEX];
 	const char *head; /* NULL, or what must be there */
 	bool head_seen;
@@ -46,21 +49,42 @@ static int follows(struct verify *v, const struct chain *c, const char *prev,
 	return 0;
 }
 
-/* a start says of the line before that it is not whole, and which it was */
+/* a start says of the line before that it is not whole, and which it was; quotes in a
+ * string have a backslash, so that a value cannot look like this */
 static int explained(struct verify *v, const char *line, struct err *e)
 {
-	char note[CHAIN_HEX + 16];
+	const char *note = strstr(line, TORN_NAME);
 
-	if (!v->torn)
+	if (!v->torn && !note)
 		return 0;
-	snprintf(note, sizeof(note), ",\"torn\":\"%s\"", v->torn_hash);
-	if (!strstr(line, note)) {
+	if (!v->torn)
+		return err_bad(e, "it names a torn line before it, which was removed");
+	if (!note ||
+	    strncmp(note + strlen(TORN_NAME), v->torn_hash, CHAIN_HEX - 1) != 0) {
 		v->number--;
-		return err_bad(e, "it was changed, or is not whole");
+		*e = v->torn_why;
+		return -1;
 	}
 	v->torn = false;
 	printf("%s: line %lu: is not whole: a crash cut it, which the next one says\n",
 	       v->file, v->number - 1);
+	return 0;
+}
+
+/* one that was cut has no end, or has that of an object in it; a second in a row is one
+ * too many */
+static int keep_torn(struct verify *v, const char *line, size_t len, struct err *e)
+{
+	if (v->torn) {
+		v->number--;
+		*e = v->torn_why;
+		return -1;
+	}
+	v->torn = true;
+	v->torn_why = *e;
+	if (!len || line[len - 1] != '}')
+		(void)err_bad(&v->torn_why, "it was changed, or is not whole");
+	chain_hash(line, len, v->torn_hash);
 	return 0;
 }
 
@@ -74,14 +98,8 @@ static int verify_line(struct verify *v, char *line, size_t len, struct err *e)
 		line[--len] = '\0';
 	if (strlen(line) != len)
 		return err_bad(e, "this is no line of an audit file");
-	if (chain_read(line, len, &c, prev, e) < 0) {
-		/* one that was cut has no end; whole ones have theirs */
-		if (v->torn || (len && line[len - 1] == '}'))
-			return -1;
-		v->torn = true;
-		chain_hash(line, len, v->torn_hash);
-		return 0;
-	}
+	if (chain_read(line, len, &c, prev, e) < 0)
+		return keep_torn(v, line, len, e);
 	if (explained(v, line, e) < 0 || follows(v, &c, prev, e) < 0)
 		return -1;
 	if (!v->any)
@@ -110,8 +128,10 @@ static int verify_file(struct verify *v, const char *path, struct err *e)
 	if (rc == 0 && ferror(in))
 		rc = err_errno(e, "read");
 	fclose(in);
-	if (rc == 0 && v->torn)
-		rc = err_bad(e, "it was changed, or is not whole");
+	if (rc == 0 && v->torn) {
+		*e = v->torn_why;
+		rc = -1;
+	}
 	return rc;
 }
 

@@ -156,8 +156,8 @@ struct audit *audit_new(struct loop *l, int fd, const struct audit_end *end)
 	a->chain = end->chain;
 	a->again = (struct loop_timer){.fn = on_again, .arg = a};
 	buf_init(&a->pending, PENDING_BYTES);
-	if (end->has_torn) {
-		(void)buf_puts(&a->pending, "\n"); /* the end of what is torn */
+	if (end->has_torn || end->open) {
+		(void)buf_puts(&a->pending, "\n"); /* the end of what has none */
 		a->lines++;
 	}
 	begin(a, "start", end);
@@ -233,26 +233,35 @@ void audit_run(struct audit *a, const struct job *job, const struct err *e)
 
 /* ---- at the start ---- */
 
+/* what stands behind the last newline: a line that misses just its own, or a torn one */
+static void read_rest(const char *rest, size_t len, struct audit_end *out)
+{
+	char prev[CHAIN_HEX];
+	struct err why;
+
+	out->open = chain_read(rest, len, &out->chain, prev, &why) == 0;
+	out->has_torn = !out->open;
+	if (out->has_torn)
+		chain_hash(rest, len, out->torn);
+}
+
 /* the last whole line, and what is behind it */
 static int read_end(int fd, off_t size, struct audit_end *out, struct err *e)
 {
 	const size_t want = size < TAIL_BYTES ? (size_t)size : TAIL_BYTES;
 	auto_free char *tail = mem_array(want + 1, 1);
 	char prev[CHAIN_HEX];
-	const char *end, *line;
+	const char *end, *line, *rest;
 
 	if (pread(fd, tail, want, size - (off_t)want) != (ssize_t)want)
 		return err_errno(e, "read its end");
 	end = memrchr(tail, '\n', want);
 	if (!end && want < (size_t)size)
 		return err_bad(e, "its last line is none of an audit file");
-	if (!end || end + 1 < tail + want) {
-		const char *torn = end ? end + 1 : tail;
-
-		out->has_torn = true;
-		chain_hash(torn, want - (size_t)(torn - tail), out->torn);
-	}
-	if (!end)
+	rest = end ? end + 1 : tail;
+	if (rest < tail + want)
+		read_rest(rest, want - (size_t)(rest - tail), out);
+	if (!end || out->open)
 		return 0;
 	line = memrchr(tail, '\n', (size_t)(end - tail));
 	line = line ? line + 1 : tail;

@@ -20,6 +20,7 @@ struct loop;
 /* what a file ends with */
 struct audit_end {
 	struct chain chain;
+	bool open;     /* its newline alone is missing */
 	bool has_torn; /* bytes behind the last whole line: a crash left them */
 	char torn[CHAIN_HEX];
 };

@@ -224,6 +224,45 @@ def test_what_a_crash_cut_is_explained_by_the_next_start(serve, audit):
     audit.write_text("".join([*whole[:3], whole[3].replace("2026", "2025"), *whole[4:]]))
     status, told = verify(audit)
     assert status == 1 and "line 4: it was changed, or is not whole" in told, told
+    # the piece is gone, but not the line that names it
+    audit.write_text("".join([*whole[:3], *whole[4:]]))
+    status, told = verify(audit)
+    assert status == 1 and "line 4: it names a torn line before it, which was removed" in told, told
+    audit.write_text("".join([*whole[:4], whole[3], *whole[4:]]))
+    status, told = verify(audit)
+    assert status == 1 and "line 4: it was changed, or is not whole" in told, told
+
+
+def test_a_crash_may_cut_a_line_anywhere(serve, audit):
+    s = serve()
+    s.execute("echo 1")
+    s.stop()
+    whole = audit.read_text()
+    last = whole.splitlines(keepends=True)[1]
+    inner = last.index("}") + 1  # looks like an end, and is none
+    audit.write_text(whole + last[:inner])
+    status, told = verify(audit)
+    assert status == 1 and "line 4: this is no line of an audit file" in told, told
+    s = serve()
+    s.stop()
+    status, told = verify(audit)
+    assert status == 0 and "line 4: is not whole: a crash cut it" in told, told
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_line_that_misses_its_newline_alone_is_whole(serve, audit, count):
+    s = serve()
+    s.execute("echo 1")
+    s.execute("echo 2")
+    s.stop()
+    audit.write_text("".join(audit.read_text().splitlines(keepends=True)[:count]).removesuffix("\n"))
+    assert_intact(audit, count=count)
+    s = serve()
+    s.execute("echo 3")
+    s.stop()
+    assert "torn" not in audit.read_text()
+    assert [x["line"] for x in lines(audit)] == list(range(1, count + 4))
+    assert_intact(audit, count=count + 3)
 
 
 @contextlib.contextmanager
