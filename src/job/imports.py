@@ -16,6 +16,9 @@ import sys
 
 ONLY_AST = 1024  # of the module ast, which would be read from files
 IMPORTERS = ("__import__", "import_module")
+ROWS = (_ast.Tuple, _ast.List, _ast.Set)
+FUNCTIONS = (_ast.FunctionDef, _ast.AsyncFunctionDef, _ast.Lambda)
+LOOPS = (_ast.For, _ast.AsyncFor, _ast.comprehension)
 
 
 def walk(tree):
@@ -51,31 +54,80 @@ def is_importer(node, names):
     return isinstance(node, _ast.Attribute) and node.attr in IMPORTERS
 
 
+def imported_names(node):
+    """Those of the functions that "from ... import ..." gives the program."""
+    for alias in node.names:
+        if alias.name in IMPORTERS:
+            yield alias.asname or alias.name
+        elif alias.name == "*" and node.module == "importlib":
+            yield from IMPORTERS
+
+
+def defaults(args):
+    """The parameters of a function that have a value, with that."""
+    plain = args.posonlyargs + args.args
+    yield from zip(plain[len(plain) - len(args.defaults):], args.defaults)
+    yield from zip(args.kwonlyargs, args.kw_defaults)
+
+
+def assigned(node):
+    """Which name gets which value here: pairs of nodes."""
+    if isinstance(node, _ast.Assign):
+        todo = [(target, node.value) for target in node.targets]
+    elif isinstance(node, (_ast.AnnAssign, _ast.NamedExpr)):
+        todo = [(node.target, node.value)]
+    elif isinstance(node, LOOPS) and isinstance(node.iter, ROWS):
+        todo = [(node.target, value) for value in node.iter.elts]
+    elif isinstance(node, FUNCTIONS):
+        todo = [(_ast.Name(arg.arg), value) for arg, value in defaults(node.args)]
+    else:
+        return
+    while todo:
+        target, value = todo.pop()
+        if isinstance(target, ROWS) and isinstance(value, ROWS):
+            todo += zip(target.elts, value.elts)
+        elif isinstance(target, _ast.Name):
+            yield target.id, value
+
+
 def importer_names(nodes):
     """The names that functions which import have in this program."""
-    names, assigned, more = {"__import__"}, [], True
+    names, pairs, more = {"__import__"}, [], True
     for node in nodes:
         if isinstance(node, _ast.ImportFrom):
-            names.update(a.asname or a.name for a in node.names if a.name in IMPORTERS)
-        elif isinstance(node, _ast.Assign):
-            assigned.append((node.targets, node.value))
-        elif isinstance(node, (_ast.AnnAssign, _ast.NamedExpr)):
-            assigned.append(([node.target], node.value))
+            names.update(imported_names(node))
+        pairs += assigned(node)
     while more:
-        more = False
-        for targets, value in assigned:
-            if not is_importer(value, names):
-                continue
-            new = {t.id for t in targets if isinstance(t, _ast.Name)} - names
-            names |= new
-            more = more or bool(new)
+        new = {name for name, value in pairs if is_importer(value, names)} - names
+        names |= new
+        more = bool(new)
     return names
+
+
+def flat(row):
+    """The values of a row, with those of *[...] in it, up to what is not known."""
+    for node in row:
+        if not isinstance(node, _ast.Starred):
+            yield node
+        elif isinstance(node.value, ROWS):
+            yield from flat(node.value.elts)
+        else:
+            return
+
+
+def keywords(node):
+    """The values that a call has by name, with those of **{...}."""
+    for k in node.keywords:
+        if k.arg:
+            yield k.arg, k.value
+        elif isinstance(k.value, _ast.Dict):
+            yield from zip(map(literal, k.value.keys), k.value.values)
 
 
 def asked_by_call(node):
     """What __import__(...) or import_module(...) is given, where that stands there."""
-    given = {k.arg: literal(k.value) for k in node.keywords}
-    given.update(zip(("name", "package"), map(literal, node.args)))
+    given = {name: literal(value) for name, value in keywords(node)}
+    given.update(zip(("name", "package"), map(literal, flat(node.args))))
     name, package = given.get("name"), given.get("package")
     if name and name.startswith(".") and package:
         name = package + name

@@ -54,6 +54,19 @@ FOUND = {
     "importlib by itself": "__import__('importlib').import_module('os')",
     "relative": "import importlib\nimportlib.import_module('.path', 'os')",
     "builtins renamed": "from builtins import __import__ as f\nf('os')",
+    "importlib's star": "from importlib import *\nimport_module('os')",
+    "among several names": "import importlib\nf, g = importlib.import_module, 1\nf('os')",
+    "names in names": "(a, [b, c]), d = (1, (2, __import__)), 3\nc('os')",
+    "name of a loop": "for f in (len, __import__):\n    f('os')",
+    "names of a loop": "for n, f in [(1, len), (2, __import__)]:\n    f('os')",
+    "name of a comprehension": "[f('os') for f in {__import__}]",
+    "default": "def h(i=__import__):\n    i('os')\n",
+    "default of the last": "def h(a, /, b, c=1, i=__import__):\n    i('os')\n",
+    "default by keyword": "async def h(*, a, b=1, i=__import__):\n    i('os')\n",
+    "default of a lambda": "h = lambda a, i=__import__: i('os')",
+    "call with a row": "__import__(*['os'])",
+    "call with rows": "import importlib\nimportlib.import_module(*(*['.path'], 'os'))",
+    "call with a dictionary": "__import__(**{'name': 'os'})",
     "what does not compile": "import os\nreturn 1",
     "beside long numbers": "x = " + "1" * 5000 + "\nimport os",
 }
@@ -72,6 +85,12 @@ LEFT_ALONE = {
     "name that is not literal": "def f(n): return __import__(n)\nprint(1)",
     "alias of its own": "import json as os\nprint(1)",
     "function of another name": "f = len\nf('os')\nprint(1)",
+    "function beside it": "f, g = __import__, len\ng('os')\nprint(1)",
+    "function in a row beside it": "for f, g in ((len, __import__),):\n    f('os')\nprint(1)",
+    "default beside it": "def h(a, i=__import__, *, b=len):\n    b('os')\nh(1)\nprint(1)",
+    "keyword without a default": "def h(i=__import__, *, b, c=len):\n    b('os'), c('os')\nh(b=len)\nprint(1)",
+    "what is behind a row that is not known": "def h(*x): return __import__(*x, 'os')\nprint(1)",
+    "dictionary that is not known": "def h(**x): return __import__(**x, **{'level': 0, **x})\nprint(1)",
 }
 
 SYNTAX = {
