@@ -138,6 +138,13 @@ status_is_fine() {
 	systemctl --no-pager status sandbox-server && ! systemctl is-failed sandbox-server
 }
 
+# what systemd-analyze says is what the page says
+exposure_is_as_told() {
+	systemd-analyze --no-pager security sandbox-server.service | tail -n 1 | tee /run/exposure
+	told=$(sed -n 's/.*exposure, \([0-9]*\.[0-9]\) of 10;.*/\1/p' README.md)
+	[ -n "$told" ] && grep -q ": $told " /run/exposure
+}
+
 installs() { page Install && is_active && systemctl is-enabled sandbox-server; }
 
 restarts() {
@@ -238,6 +245,17 @@ keeps_the_old_ones() {
 # ---- the rest of the page ----------------------------------------------------------------------
 
 logs() { page Logs && grep -q 'server.listening.*isolation=full' $out; }
+# the unit lets its user write there
+audits() {
+	audit=/var/log/sandbox-server/audit
+	cp /etc/sandbox-server.conf /run/conf
+	echo SANDBOX_AUDIT_FILE=$audit >>/etc/sandbox-server.conf
+	systemctl restart sandbox-server && is_active || return 1
+	execute 'print(1)' '' -H "$(token ci)" && [ "$status" = 200 ] || return 1
+	cp /run/conf /etc/sandbox-server.conf
+	systemctl restart sandbox-server && is_active || return 1
+	grep '"event":"run".*"token":"ci".*"verdict":"ok"' $audit && sandbox-server audit verify $audit
+}
 
 starts_on_demand() {
 	page 'On demand' && [ "$(show ActiveState)" = inactive ] || return 1
@@ -291,8 +309,11 @@ uninstalls() {
 	sh -e -x /run/commands && nothing_is_left && ! curl -s $url && [ -f /etc/sandbox-server.conf ] &&
 		[ ! -e /usr/sbin/sandbox-server ]
 }
+# a package takes what it brought, the page what the operator made
 purges() {
 	page Uninstall && [ ! -e /etc/sandbox-server.conf ] && [ ! -e /var/lib/sandbox-server ] &&
+		[ ! -e /var/log/sandbox-server ] && [ ! -e /etc/sandbox-server.tokens ] &&
+		[ ! -e /etc/systemd/system/sandbox-server.service.d ] &&
 		[ ! -e /lib/systemd/system/sandbox-server.service ] &&
 		! systemctl is-enabled sandbox-server.service
 }
@@ -300,7 +321,7 @@ purges() {
 # the files of `make install`, which `run` left in a tree
 does_without_the_package() {
 	tar -C / --keep-directory-symlink -xzf tree.tar.gz && page 'Without the package' && is_active &&
-		systemctl is-enabled sandbox-server && level_is_full && runs
+		systemctl is-enabled sandbox-server && level_is_full && runs && has_no_rights
 }
 is_taken_away() {
 	systemctl disable -q --now sandbox-server && nothing_is_left || return 1
@@ -380,7 +401,7 @@ check 'there are sessions, and commands in them' has_sessions
 check 'nobody in the service has any right' has_no_rights
 check 'systemctl status' status_is_fine
 check 'the units are well-formed' systemd-analyze verify --man=no sandbox-server.service sandbox-server.socket
-systemd-analyze --no-pager security sandbox-server.service | tail -n 1
+check 'the exposure is the one of the page' exposure_is_as_told
 check 'Configure: settings are taken by a restart' restarts
 # an emulated processor has better things to do than to have pythons wait
 echo SANDBOX_WARM=0 >>/etc/sandbox-server.conf
@@ -398,6 +419,7 @@ check 'Tokens: clients need one' wants_a_token
 check 'Another token: taken by a reload' takes_another
 check 'a file that is no good changes nothing' keeps_the_old_ones
 check 'Logs: the journal has them' logs
+check 'an audit file has a line for each run, and is as it was written' audits
 check 'On demand: the first client starts it' starts_on_demand
 check 'clients wait while it is restarted' waits_for_a_restart
 check 'socket and service stop, and nothing is left' stops_listening
