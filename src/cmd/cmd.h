@@ -136,10 +136,14 @@ void identity_root(const struct settings *s, struct setup *setup);
  */
 int identity_leave_root(const struct settings *s);
 /* state.c: fills what the launcher is told of the state directory, and where runs without
- * a mount namespace may have theirs; serving: it is made too */
+ * a mount namespace may have theirs; serving: it is made too. -1: state_format's */
 char *state_path(const struct settings *s); /* NULL: there is none; uid_base is decided */
 char *image_path(const struct settings *s); /* the store of images; NULL: none */
-void state_find(struct prepared *p, bool serving);
+int state_find(struct prepared *p, bool serving, struct err *e);
+/* state_format.c: before anything in the state directory is touched. -1 and *e: it has
+ * the form of a newer server; 0 also where there is none, or NULL. stamp: one without its
+ * number gets ours */
+int state_format(const char *path, bool stamp, struct err *e);
 /* own.c: 0 or more, or -1 with errno; done removes what is there */
 int own_make(struct own *o, int state_fd);
 void own_done(struct own *o);

@@ -50,11 +50,14 @@ struct options {
 /* the store; -1 and no error: it is not there, and not to be made */
 static int open_store(const struct settings *s, bool create, struct err *e)
 {
+	auto_free char *state = state_path(s);
 	auto_free char *path = image_path(s);
 	auto_fd int fd = -1;
 
 	if (!path)
 		return err_bad(e, "no state directory: set SANDBOX_STATE_DIR");
+	if (state_format(state, false, e) < 0)
+		return -1;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT && create) {
 		fd = fs_make_path(AT_FDCWD, path, 0755);
@@ -64,6 +67,8 @@ static int open_store(const struct settings *s, bool create, struct err *e)
 				(s->uid_base &&
 				 fchown(fd, 0, (gid_t)s->uid_base - RIGHTS_SERVER) < 0)))
 			return err_errno(e, "make '%s'", path);
+		if (fd >= 0 && state_format(state, true, e) < 0)
+			return -1;
 	}
 	if (fd < 0 && (errno != ENOENT || create))
 		return err_errno(e, "open '%s'", path);

@@ -45,6 +45,8 @@ static int open_store(const struct settings *s, struct err *e)
 
 	if (!path)
 		return err_bad(e, "no state directory: set SANDBOX_STATE_DIR");
+	if (state_format(state, false, e) < 0)
+		return -1;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return fd < 0 ? err_errno(e, "open '%s'", path) : fd;
 }

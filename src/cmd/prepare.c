@@ -337,7 +337,8 @@ int prepare(struct prepared *p, unsigned slots, enum prepare_why why, struct err
 	}
 	if (why != TO_CHECK && prepare_broker(p, e) < 0)
 		return -1;
-	state_find(p, why == TO_SERVE || why == TO_PREFETCH);
+	if (state_find(p, why == TO_SERVE || why == TO_PREFETCH, e) < 0)
+		return -1;
 	state_run_dirs(p);
 	cgroup_claim(&p->start->cgroups);
 	p->start_fd = fs_sealed("launcher-start", p->start, sizeof(*p->start));

@@ -255,12 +255,25 @@ static void open_sessions(struct prepared *p, const char *state)
 	}
 }
 
-void state_find(struct prepared *p, bool serving)
+/* whoever cannot make it is told by open_state */
+static int take_state(const char *path, bool serving, struct err *e)
+{
+	auto_fd int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	auto_fd int made_fd = serving && root_fd >= 0
+				      ? fs_make_path(root_fd, path + 1, 0755)
+				      : -1;
+
+	return state_format(path, serving, e);
+}
+
+int state_find(struct prepared *p, bool serving, struct err *e)
 {
 	auto_free char *path = state_path(&p->settings);
 	struct setup *setup = &p->start->setup;
 	auto_fd int seeds_fd = -1;
 
+	if (path && path[0] == '/' && take_state(path, serving, e) < 0)
+		return -1;
 	if (serving) {
 		open_sessions(p, path);
 		sweep_images(&p->settings);
@@ -269,12 +282,12 @@ void state_find(struct prepared *p, bool serving)
 		refuse_installs(p, "this server has no state directory");
 		snprintf(p->state_note, sizeof(p->state_note),
 			 "no state directory: set SANDBOX_STATE_DIR to an absolute path");
-		return;
+		return 0;
 	}
 	name_seed(p, path);
 	if (!serving) {
 		refuse_installs(p, "packages are installed by a server");
-		return;
+		return 0;
 	}
 	if (open_state(p, path) < 0) {
 		snprintf(p->state_note, sizeof(p->state_note),
@@ -282,7 +295,7 @@ void state_find(struct prepared *p, bool serving)
 		defer_close(&p->artifacts_fd);
 		p->artifacts_fd = -1;
 		refuse_installs(p, "the state directory of this server cannot be used");
-		return;
+		return 0;
 	}
 	open_layers(p, path);
 	seeds_fd = setup->go_seed_dir[0] ? open_seeds(p, path) : -1;
@@ -290,6 +303,7 @@ void state_find(struct prepared *p, bool serving)
 	if (setup->go_seed_dir[0] && seeds_fd < 0)
 		log_warn("seed.directory", "path=%s/go-cache error=\"%s\"", path,
 			 strerror(errno));
+	return 0;
 }
 
 /* where runs without a mount namespace may have their directories, the best first */

@@ -329,7 +329,7 @@ class Server:
         mine = {str(n[0]) for n in self.seen}
         more = {c for c in _cgroups() - self.cgroups_before if mine & set(c.split("."))}
         assert not more, f"cgroups left: {more}"
-        kept = {"artifacts", "layers", "images", "sessions", "session-index", "go-cache", "stdio"}
+        kept = {"format", "artifacts", "layers", "images", "sessions", "session-index", "go-cache", "stdio"}
         more = {f for f in os.listdir(self.state_dir) if f.split(".")[0] not in kept}
         assert not more, f"files left in the state directory: {more}"
         if self.own_state and os.path.isdir(f"{self.state_dir}/stdio"):
