@@ -162,7 +162,7 @@ def check_last_life(lives, mounts):
         assert ours and ours <= alive
     assert mount_count() == mounts
     assert cgroups_of(*lives.supervisors[:-1]) == set()
-    assert set(os.listdir(lives.state_dir)) <= {"artifacts", "images", "layers", "session-index", "sessions"}
+    assert set(os.listdir(lives.state_dir)) <= {"format", "artifacts", "images", "layers", "session-index", "sessions"}
     # as many descriptors as a server that was never near a kill
     last.stop()
     fresh = lives.begin()
