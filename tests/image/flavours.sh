@@ -10,12 +10,30 @@
 : "${FLAVOURS:=python datascience golang node shell}"
 : "${LEVELS:=default restricted profile}"
 flavour=
+papers=/usr/local/share/doc/sandbox-server
 
+# build_flavour [FLAG...]: buildah's
 build_flavour() {
 	ways=$(for_apt)
 	[ "$mode" != python ] || ways="$ways $(for_pip)"
 	make image FLAVOUR="$flavour" BUILDAH="buildah --root $dir/store --runroot $dir/run" \
-		IMAGE_FLAGS="--pull-never --isolation chroot $ways"
+		IMAGE_FLAGS="--pull-never --isolation chroot $ways $*"
+}
+
+# the page's way to other bases: one that says what it is
+make_other_base() {
+	is_there other-base:1 && return
+	echo 'another base' >"$work/other"
+	c=$(engine buildah from --pull-never localhost/debian:bookworm-slim)
+	engine buildah add -q "$c" "$work/other" /etc/other-base >/dev/null
+	engine buildah commit -q --rm "$c" localhost/other-base:1 >/dev/null
+}
+takes_another_base() {
+	flavour=shell mode=shell
+	make_other_base && build_flavour --build-arg SHELL_BASE=localhost/other-base:1 || return 1
+	found=$(engine podman run --rm --pull never --network none --ulimit nofile=20000:20000 \
+		--ulimit nproc=4096:4096 --entrypoint cat localhost/sandbox-server:shell /etc/other-base)
+	[ "$found" = 'another base' ]
 }
 
 # one wheel as an index: these containers have no network
@@ -156,14 +174,41 @@ nothing_of_this_host() { # the mounts of the build are not in the image
 papers_are_there() {
 	set -- LICENSE LICENSE.parson deps.lock source.tar.gz debian.lock
 	[ "$mode" != python ] || set -- "$@" python.lock
+	[ "$mode" != node ] || set -- "$@" node.lock
 	for f; do
-		in_it test -s "/usr/local/share/doc/sandbox-server/$f" || return 1
+		in_it test -s "$papers/$f" || return 1
 	done
 	in_it test -s /usr/share/doc/libseccomp2/copyright
 	for label in "title sandbox-server" "licenses GPL-2.0-only" "version $(sed -n 's/^VERSION := //p' Makefile)"; do
 		config_is "{{index .Config.Labels \"org.opencontainers.image.${label% *}\"}}" \
 			"${label#* }" || return 1
 	done
+}
+# the source is all that was built, with the third parties' files that deps.lock and the licences name
+papers_are_true() {
+	source=$work/source
+	rm -rf "$source"
+	mkdir "$source"
+	in_it cat "$papers/source.tar.gz" | tar -C "$source" -xzf - || return 1
+	for f in Makefile LICENSE src policy man; do
+		diff -r "$f" "$source/$f" || return 1
+	done
+	in_it cat "$papers/LICENSE" | cmp - LICENSE || return 1
+	in_it cat "$papers/deps.lock" | awk '{ print $1 "  " $2 }' | sort -k 2 >"$work/hashes"
+	(cd "$source/build/deps" && sha256sum -- *.c *.h) | sort -k 2 | diff "$work/hashes" - || return 1
+	awk '{ print $1 }' "$work/hashes" | while read -r hash; do
+		grep "^$hash" src/setup/deps.sha256 || exit 1
+	done || return 1
+	sed '/\*\//q' "$source/build/deps/parson.h" >"$work/licence"
+	grep 'Permission is hereby granted' "$work/licence" &&
+		in_it cat "$papers/LICENSE.parson" | cmp - "$work/licence"
+}
+# each has the tool that installs the others, in its version
+locks_are_true() {
+	case $mode in
+	python) in_it cat "$papers/python.lock" | grep -ix "uv==$(in_it uv --version | cut -d' ' -f2)" ;;
+	node) in_it cat "$papers/node.lock" | grep "/npm:npm@$(in_it npm --version)\(:\|$\)" ;;
+	esac
 }
 tools_are_there() {
 	case $flavour in
@@ -247,6 +292,8 @@ look_into() {
 	check "$flavour: its tools run" tools_are_there || :
 	check "$flavour: nothing of this host's configuration is in it" nothing_of_this_host || :
 	check "$flavour: licences, labels, locks and source are in it" papers_are_there || :
+	check "$flavour: source and licences are those of what was built" papers_are_true || :
+	check "$flavour: the locks name what is there" locks_are_true || :
 	[ "$flavour" = python ] || return 0
 	check 'python: a memory bomb is stopped' memory_works || :
 	check 'python: any Host is answered' any_host_works || :
@@ -287,6 +334,7 @@ part_flavours() {
 	make_index
 	make_restricted
 	check 'a base with a Go that is too old is refused' refuses_old_go || :
+	check 'another base is taken by build argument' takes_another_base || :
 	for one in $FLAVOURS; do
 		use_flavour "$one"
 	done
