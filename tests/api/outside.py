@@ -53,7 +53,7 @@ def world(tmp_path_factory, node22):
     Outside.certificate = f"{place}/ca.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=ok.test",
-         "-addext", "subjectAltName=DNS:ok.test,DNS:other.test", "-keyout", f"{place}/key.pem", "-out",
+         "-addext", "subjectAltName=DNS:ok.test,DNS:other.test,DNS:example.org", "-keyout", f"{place}/key.pem", "-out",
          Outside.certificate],
         check=True, capture_output=True,
     )  # fmt: skip

@@ -23,6 +23,7 @@ PUBLIC, PUBLIC6 = "11.1.1.1", "2a00::1"
 NAMES = {
     "ok.test": [PUBLIC],
     "sub.ok.test": [PUBLIC],
+    "example.org": [PUBLIC],
     "other.test": [PUBLIC],
     "six.test": [PUBLIC6],
     "private.test": [HERE],

@@ -32,10 +32,10 @@ ELSEWHERE = {
     "apt-get install ./build/sandbox-server_*.deb": "tests/systemd",
     "kill -TERM $(pgrep": "tests/systemd: here it would find another's server",
     "systemd-run --user": "needs a user's own systemd",
-    "podman save": "tests/api/test_images.py adds archives",
-    "sandbox-server image add": "tests/api/test_images.py adds archives",
+    "podman save": "below, with an image of the test's own",
+    "sandbox-server image add": "the same",
     "vi ": "the change that the page shows is made below",
-    "sandbox-server serve --mode python --network 'example.org": "needs the world; tests/api/test_network.py makes one",
+    "sandbox-server serve --mode python --network 'example.org": "test_network_example.py, which makes a world",
     "curl -s localhost:8080/execute -H 'Content-Type: application/json' -d '{\"code\":\"import pandas": "the same",
 }
 
@@ -78,6 +78,11 @@ def readme():
     return typed(lines, r"(?=make |curl |echo |build/|podman |apt-get )")
 
 
+def example_file():
+    """What sandbox-server.conf(5) shows, as it stands there."""
+    return re.search(r"^\.Bd -literal.*\n((?:.*\n)*?)\.Ed$", text("man/sandbox-server.conf.5"), re.M)[1]
+
+
 COMMANDS = {name: manual(name) for name in MANUALS} | {"README.md": readme()}
 
 
@@ -94,7 +99,7 @@ def place():
     (top / "job.py").write_text("print(open('in.csv').read())\n")
     (top / "script.py").write_text("print(1)\n")
     (top / "a.csv").write_text("1,2\n")
-    (top / "sandbox-server.conf").write_text("SANDBOX_PORT=1\n")
+    (top / "sandbox-server.conf").write_text(example_file())
     yield top
     shutil.rmtree(top)
 
@@ -134,7 +139,7 @@ def type_it(place, index):
         command = command.replace("/etc/sandbox-policy", f"{place}/policy").replace("/tmp/a.csv", "a.csv")
         command = command.replace("build/release/", "").replace("server selftest", "server selftest --case NS01")
         command = command.replace("sleep 1;", "sleep 0.1;")
-        home = {"HOME": str(place), "XDG_STATE_HOME": str(place / "state"), "LC_ALL": "C.UTF-8"}
+        home = {"HOME": str(place), "SANDBOX_STATE_DIR": str(place / "state"), "LC_ALL": "C.UTF-8"}
         done = subprocess.run(
             ["bash", "-c", command], env={**env, **home, **more}, cwd=more.get("PWD", place),
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
@@ -176,8 +181,31 @@ def test_it_does_what_the_page_says(type_it, page, command, shown):
         assert answer["exit_code"] == 0 and answer["stdout"] in ("42\n", "1.0\n"), said
     elif "server run " in command:
         assert said == ("42\n" if command.endswith(" -") else "1,2\n\n")
+    elif page == "sandbox-server.conf.5":
+        lines = example_file().splitlines()
+        for number, line in enumerate(lines[1:], 2):
+            shown = re.escape(line.replace('"', ""))
+            assert re.search(rf"^{shown} +\./sandbox-server\.conf:{number}$", said, re.M), (line, said)
+        assert len(lines) == 6
     else:
         assert said
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="podman's store here is root's")
+def test_an_image_of_podman_is_added(type_it, place):
+    save, add = [c for c, _ in COMMANDS["sandbox-server.8"] if c.startswith(("podman save", "sandbox-server image add"))]
+    store = f"--storage-driver vfs --root {place}/store --runroot {place}/run"
+    (place / "bin/podman").write_text(f'#!/bin/sh\nexec /usr/bin/podman {store} "$@"\n')
+    (place / "bin/podman").chmod(0o755)
+    (place / "files/etc").mkdir(parents=True)
+    (place / "files/etc/tools").write_text("those of the team\n")
+    type_it("tar -C files -c . | podman import - localhost/team/tools:1")
+    type_it(save)
+    type_it(add)
+    (listed,) = json.loads(type_it("sandbox-server image list --json"))
+    assert listed["name"] == "team/tools:1" and listed["source"] == "oci-archive"
+    (found,) = (place / "state/images").glob("**/etc/tools")
+    assert found.read_text() == "those of the team\n"
 
 
 def test_servers_start_as_the_manual_says():
