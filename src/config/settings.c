@@ -2,8 +2,8 @@
 /*
  * settings.c - file, environment and flags to struct settings
  *
- * Runs in: every subcommand, first of all. A value that does not parse, a name that does
- * not exist and a feature that is not there yet stop the start: never a silent default.
+ * Runs in: every subcommand, first of all. A value that does not parse and a name that
+ * does not exist stop the start: never a silent default.
  */
 #include "config/settings.h"
 
@@ -94,30 +94,15 @@ static int set_choice(struct settings *s, const struct given *g, struct err *e)
 	size_t len = 0;
 
 	for (; c->name; c++) {
-		if (strcmp(c->name, g->value) == 0 && c->later)
-			return err_bad(e, "%s is not available yet", g->shown);
 		if (strcmp(c->name, g->value) == 0) {
 			*(uint64_t *)field(s, g->row) = c->value;
 			return 0;
 		}
-		if (!c->later && len < sizeof(list))
+		if (len < sizeof(list))
 			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s",
 						len ? ", " : "", c->name);
 	}
 	return err_bad(e, "%s: must be one of %s", g->shown, list);
-}
-
-static int check_later(const struct given *g, struct err *e)
-{
-	const char *off = g->row->initial;
-	bool off_flag, flag;
-
-	if (!g->value[0] || (off && strcmp(off, g->value) == 0))
-		return 0;
-	if (off && num_bool(off, &off_flag) == 0 && num_bool(g->value, &flag) == 0 &&
-	    flag == off_flag)
-		return 0;
-	return err_bad(e, "%s is not available yet", off ? g->shown : g->name);
 }
 
 static int set(struct settings *s, const struct given *g, struct err *e)
@@ -131,11 +116,9 @@ static int set(struct settings *s, const struct given *g, struct err *e)
 	case SETTING_LIST:
 		return set_text(s, g, e);
 	case SETTING_CHOICE:
-		return set_choice(s, g, e);
-	case SETTING_LATER:
 		break;
 	}
-	return check_later(g, e);
+	return set_choice(s, g, e);
 }
 
 /* which executor; the words are those of the manual, whoever named it */
@@ -256,8 +239,7 @@ static int take_line(void *arg, unsigned line, const char *key, const char *valu
 
 	if (!g.row)
 		return err_bad(e, "%s%s is not a setting", where, key);
-	if (g.row->offset == offsetof(struct settings, config) &&
-	    g.row->type != SETTING_LATER)
+	if (g.row->offset == offsetof(struct settings, config))
 		return err_bad(e, "%s%s cannot name another file", where, key);
 	if (setting_source(s, g.row)->from == FROM_FILE)
 		return err_bad(e, "%s%s is set in line %u already", where, key,
@@ -375,7 +357,7 @@ static int take_all(struct settings *s, int argc, char **argv, const char *const
 		const struct setting *row = &setting_rows[i];
 		struct given g = {row, row->initial, row->key, row->key, FROM_DEFAULT, 0};
 
-		if (row->initial && row->type != SETTING_LATER && take(s, &g, e) < 0)
+		if (row->initial && take(s, &g, e) < 0)
 			return -1;
 	}
 	if (take_file(s, wanted_file(argc, argv, own), e) < 0)

@@ -3,8 +3,7 @@
  * settings.h - what the operator decided; constant once loaded
  *
  * One row a setting in settings_rows.c: SANDBOX_NAME, --name, type, bounds, default, help
- * text, whether it is available yet. A value that does not parse stops the start with its
- * name.
+ * text. A value that does not parse stops the start with its name.
  */
 #ifndef CONFIG_SETTINGS_H
 #define CONFIG_SETTINGS_H

@@ -130,46 +130,46 @@ static const char *ok_registry(const char *text)
 }
 
 static const struct setting_choice store_choices[] = {
-	{"on_error", STORE_ON_ERROR, false},
-	{"always", STORE_ALWAYS, false},
-	{"never", STORE_NEVER, false},
-	{NULL, 0, false},
+	{"on_error", STORE_ON_ERROR},
+	{"always", STORE_ALWAYS},
+	{"never", STORE_NEVER},
+	{NULL, 0},
 };
 
 static const struct setting_choice isolation_choices[] = {
-	{"full", LEVEL_FULL, false},
-	{"namespaces", LEVEL_NAMESPACES, false},
-	{"landlock", LEVEL_LANDLOCK, false},
-	{"process", LEVEL_PROCESS, false},
-	{NULL, 0, false},
+	{"full", LEVEL_FULL},
+	{"namespaces", LEVEL_NAMESPACES},
+	{"landlock", LEVEL_LANDLOCK},
+	{"process", LEVEL_PROCESS},
+	{NULL, 0},
 };
 
 static const struct setting_choice level_choices[] = {
-	{"debug", LOG_DEBUG, false}, {"info", LOG_INFO, false}, {"warn", LOG_WARN, false},
-	{"error", LOG_ERROR, false}, {NULL, 0, false},
+	{"debug", LOG_DEBUG}, {"info", LOG_INFO}, {"warn", LOG_WARN},
+	{"error", LOG_ERROR}, {NULL, 0},
 };
 
 static const struct setting_choice switch_choices[] = {
-	{"off", 0, false},
-	{"on", 1, false},
-	{NULL, 0, false},
+	{"off", 0},
+	{"on", 1},
+	{NULL, 0},
 };
 
 static const struct setting_choice format_choices[] = {
-	{"text", LOG_TEXT, false},
-	{"json", LOG_JSON, false},
-	{NULL, 0, false},
+	{"text", LOG_TEXT},
+	{"json", LOG_JSON},
+	{NULL, 0},
 };
 
 static const struct setting_choice warm_word[] = {
-	{"auto", WARM_AUTO, false},
-	{NULL, 0, false},
+	{"auto", WARM_AUTO},
+	{NULL, 0},
 };
 
 static const struct setting_choice flag_choices[] = {
-	{"true", 1, false},
-	{"false", 0, false},
-	{NULL, 0, false},
+	{"true", 1},
+	{"false", 0},
+	{NULL, 0},
 };
 
 #define AT(field) offsetof(struct settings, field)
@@ -189,11 +189,6 @@ static const struct setting_choice flag_choices[] = {
 	{                                                                          \
 		key, SETTING_CHOICE, AT(field), 0, 0, initial, help, choices, NULL \
 	}
-#define LATER(key, off)                                            \
-	{                                                          \
-		key, SETTING_LATER, 0, 0, 0, off, NULL, NULL, NULL \
-	}
-
 const struct setting setting_rows[] = {
 	LIST("SANDBOX_CONFIG", config, NULL,
 	     "a file with settings; empty: none (" SETTINGS_FILE ")"),

@@ -19,14 +19,11 @@ enum setting_type {
 	SETTING_TEXT,    /* char *, not empty; `ok` looks at it */
 	SETTING_LIST,    /* char *, empty means none */
 	SETTING_CHOICE,  /* uint64_t, one of `choices` */
-	SETTING_LATER,   /* not available yet, but for the value `initial`, which asks for
-			    nothing */
 };
 
 struct setting_choice {
 	const char *name; /* NULL ends the list */
 	uint64_t value;
-	bool later; /* known, not available yet */
 };
 
 struct setting {
@@ -36,8 +33,7 @@ struct setting {
 	uint64_t least, most;
 	const char
 		*initial; /* as it would be written; NULL: zero, none or the mode's own */
-	/* one line; what an unset one is stands in parentheses at its end. NULL for
-	 * SETTING_LATER */
+	/* one line; what an unset one is stands in parentheses at its end */
 	const char *help;
 	const struct setting_choice *choices;
 	/* NULL, or what is wrong with this text ("must be ...") */

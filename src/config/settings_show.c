@@ -70,8 +70,6 @@ void settings_help(struct buf *out)
 	for (size_t i = 0; i < setting_count; i++) {
 		const struct setting *row = &setting_rows[i];
 
-		if (row->type == SETTING_LATER)
-			continue;
 		setting_flag(row, flag);
 		/* the cap is the caller's: a help text cut short is no failure */
 		(void)buf_printf(out, "  %-22s %s", flag, row->help);
@@ -159,8 +157,6 @@ int settings_show(const struct settings *s, bool json, struct buf *out)
 	if (begin(s, json, out) < 0)
 		return -1;
 	for (size_t i = 0; i < setting_count; i++) {
-		if (setting_rows[i].type == SETTING_LATER)
-			continue;
 		if (json && !first && buf_puts(out, ",") < 0)
 			return -1;
 		first = false;

@@ -183,8 +183,11 @@ static int put_head(struct conn *k, int status, const struct media *m, const cha
 		    size_t body_len)
 {
 	bool close = k->close_after || k->h->draining;
-	char date[DATE_ROOM];
+	char date[DATE_ROOM], again[40] = "";
 
+	if (status == 429 || status == 503)
+		snprintf(again, sizeof(again), "Retry-After: %u\r\n",
+			 k->retry_sec ? k->retry_sec : 1);
 	buf_init(&k->out, ANSWER_CAP_BYTES);
 	return buf_printf(&k->out,
 			  "HTTP/1.1 %d %s\r\n"
@@ -194,10 +197,10 @@ static int put_head(struct conn *k, int status, const struct media *m, const cha
 			  "Cache-Control: %s\r\n"
 			  "X-Content-Type-Options: nosniff\r\n"
 			  "X-Request-Id: %s\r\n"
-			  "%s%s\r\n",
+			  "%s%s%s\r\n",
 			  status, phrase_of(status), answer_date(date), m->type, body_len,
 			  m->cache, k->request_id, close ? "Connection: close\r\n" : "",
-			  extra ? extra : "");
+			  again, extra ? extra : "");
 }
 
 static void answer(struct conn *k, int status, const struct media *m, const char *extra,
@@ -294,10 +297,7 @@ void answer_error(struct conn *k, const struct err *e)
 	buf_init(&body, 4096);
 	if (reply_error(&body, k->agent ? "message" : "error", e, k->request_id) < 0)
 		body.len = 0;
-	if (status == 429 || status == 503)
-		snprintf(extra, sizeof(extra), "Retry-After: %u\r\n",
-			 k->retry_sec ? k->retry_sec : 1);
-	else if (status == 401)
+	if (status == 401)
 		snprintf(extra, sizeof(extra), "WWW-Authenticate: Bearer\r\n");
 	else if (status == 405)
 		snprintf(extra, sizeof(extra), "Allow: %s\r\n",

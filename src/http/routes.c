@@ -78,9 +78,6 @@ const struct route *routes_find(enum http_method method, struct span path, struc
 			   routes_allow(path));
 	} else if (r->check && r->check(path.p + n, path.len - n, e) < 0) {
 		return NULL;
-	} else if (!r->handle) {
-		err_client(e, 501, "not_available_yet",
-			   "%s is not available in this version yet", r->path);
 	} else {
 		return r;
 	}

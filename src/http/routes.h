@@ -25,14 +25,13 @@ struct route {
 	unsigned flags;   /* ROUTE_... */
 	/* NULL or a look at the head before the body is read: 0, or -1 and *e */
 	int (*admit)(struct conn *k, struct err *e);
-	/* the body is complete; answers, or keeps the connection waiting. NULL: not there
-	 * yet */
+	/* the body is complete; answers, or keeps the connection waiting */
 	void (*handle)(struct conn *k);
 	/* NULL, or a look at what follows the path: 0, or -1 and *e */
 	int (*check)(const char *below, size_t len, struct err *e);
 };
 
-/* *e: 404 not_found, 405 method_not_allowed, 501 not_available_yet, or what check says */
+/* *e: 404 not_found, 405 method_not_allowed, or what check says */
 const struct route *routes_find(enum http_method method, struct span path, struct err *e);
 const struct route *routes_at(size_t i); /* NULL: there are no more */
 /* "GET, HEAD" for the Allow header of a 405; "" for a path that is not there */

@@ -79,6 +79,7 @@ def test_sigterm_answers_the_running_and_refuses_the_new(start):
     assert health.json["current_load"] == 1
     assert (new.status, new.json["code"]) == (503, "draining")
     assert alive.status == 200
+    assert [a.headers.get("retry-after") for a in answers] == ["1", "1", "1", None]
     for c in probes:
         c.close()
     answer = running.result()

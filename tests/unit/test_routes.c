@@ -25,6 +25,15 @@ TEST(execute_is_posted)
 	CHECK(strcmp(routes_allow((struct span){"/execute", 8}), "POST") == 0);
 }
 
+TEST(every_route_has_a_handler)
+{
+	const struct route *r;
+
+	CHECK(routes_at(0));
+	for (size_t i = 0; (r = routes_at(i)); i++)
+		CHECK(r->handle && r->methods);
+}
+
 TEST(probes_answer_get_and_head)
 {
 	static const char *const paths[] = {"/health", "/healthz", "/readyz",

@@ -346,7 +346,7 @@ TEST(rows_are_well_formed)
 		      (strncmp(row->key, "DOCKER_", 7) == 0 && row->key[7]));
 		for (const char *p = row->key; *p; p++)
 			CHECK(isupper((unsigned char)*p) || *p == '_');
-		CHECK((row->type == SETTING_LATER) == !row->help);
+		CHECK(row->help);
 		CHECK(row->type != SETTING_CHOICE || row->choices);
 		CHECK(!row->choices || row->type == SETTING_CHOICE ||
 		      row->type == SETTING_COUNT);
