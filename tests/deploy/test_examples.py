@@ -193,7 +193,8 @@ def test_it_does_what_the_page_says(type_it, page, command, shown):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="podman's store here is root's")
 def test_an_image_of_podman_is_added(type_it, place):
-    save, add = [c for c, _ in COMMANDS["sandbox-server.8"] if c.startswith(("podman save", "sandbox-server image add"))]
+    wanted = "podman save", "sandbox-server image add"
+    save, add = [c for c, _ in COMMANDS["sandbox-server.8"] if c.startswith(wanted)]
     store = f"--storage-driver vfs --root {place}/store --runroot {place}/run"
     (place / "bin/podman").write_text(f'#!/bin/sh\nexec /usr/bin/podman {store} "$@"\n')
     (place / "bin/podman").chmod(0o755)
