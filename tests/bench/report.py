@@ -80,6 +80,19 @@ def contenders_table(m):
     return _grid(("one at a time", "p50 ms", "p95 ms", "beside bare", "setup µs"), cells)
 
 
+def beside_table(m):
+    """p50 beside the bare program: of what takes part in every race with other tools."""
+    ratios = {}
+    races = [w for w in _workloads(m) if any(n.split(" ")[1] not in KINDS for _, n, *_ in _rows(m, w))]
+    for w in races:
+        for _, name, _, ratio, _ in _rows(m, w):
+            ratios.setdefault(name.split(" ", 1)[1], {})[w] = ratio
+    ratios.pop("bare", None)
+    order = sorted(ratios, key=lambda n: (n.split(" ")[0] not in KINDS, max(ratios[n].values())))
+    cells = [(n, *(f"{ratios[n][w]:.2f}x" if w in ratios[n] else "" for w in races)) for n in order]
+    return _grid(("p50, beside bare", *races), cells)
+
+
 def flights_table(m):
     widths = sorted({n for at in m.flights.values() for n in at})
     cells = []
@@ -137,7 +150,8 @@ def write(build, facts, m, rows, missing, pending):
         "missed": m.missed,
         "missing": missing,
         "pending": pending,
-        "readme": {"head": head, "aims": aims_table(rows), "contenders": contenders_table(m)},
+        "readme": {"head": head, "aims": aims_table(rows), "beside": beside_table(m),
+                   "contenders": contenders_table(m)},
     }  # fmt: skip
     with open(build + "/bench.json", "w", encoding="utf-8") as f:
         json.dump(found, f, indent=1)
