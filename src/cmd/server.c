@@ -38,6 +38,7 @@
 #endif
 
 #define DRAIN_LOOK_NS 20000000ull
+#define LAST_NS 1000000000ull /* that each of the last steps has */
 
 struct server {
 	struct loop *loop;
@@ -53,7 +54,8 @@ struct server {
 	bool shared;  /* clients wait for us to let them in */
 	bool announced;
 	bool draining;
-	uint64_t deadline_ns;
+	uint64_t deadline_ns;   /* of the grace, then of each last step */
+	unsigned steps;         /* last steps done */
 	struct loop_timer look; /* while draining: is it over */
 	int status;
 };
@@ -216,6 +218,17 @@ static void on_control(void *arg, uint32_t events)
 	loop_stop(s->loop);
 }
 
+/* for who still waits: an answer of what there is; then one without; then none */
+static void go_on_ending(struct server *s)
+{
+	static void (*const last_steps[])(struct jobs *) = {jobs_kill_all, jobs_fail_all};
+
+	if (s->steps == sizeof(last_steps) / sizeof(last_steps[0]))
+		return loop_stop(s->loop);
+	last_steps[s->steps++](s->jobs);
+	s->deadline_ns = loop_now_ns() + LAST_NS;
+}
+
 static void on_look(void *arg)
 {
 	struct server *s = arg;
@@ -226,9 +239,10 @@ static void on_look(void *arg)
 		return;
 	}
 	if (loop_now_ns() >= s->deadline_ns) {
-		log_warn("server.grace_over", "running=%u", jobs_running(s->jobs));
-		loop_stop(s->loop);
-		return;
+		if (!s->steps)
+			log_warn("server.grace_over", "running=%u",
+				 jobs_running(s->jobs));
+		go_on_ending(s);
 	}
 	loop_timer_at(s->loop, &s->look, loop_now_ns() + DRAIN_LOOK_NS);
 }
@@ -243,7 +257,7 @@ static void on_signal(void *arg, int signo)
 		return loop_stop(s->loop); /* whoever waits for an answer said so */
 	if (s->draining) {
 		log_warn("server.stop", "running=%u", jobs_running(s->jobs));
-		loop_stop(s->loop);
+		go_on_ending(s);
 		return;
 	}
 	log_info("server.draining", "running=%u grace_sec=%llu", jobs_running(s->jobs),

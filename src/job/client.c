@@ -258,11 +258,14 @@ static void on_failure(struct job *job, const struct failure *f)
 {
 	struct err e;
 
-	if (f->no_layer && may_install(job) && job->state == JOB_STARTING) {
+	if (f->no_layer && may_install(job) && job->state == JOB_STARTING &&
+	    !job->ended) {
 		install_begin(job);
 		return;
 	}
-	if ((job->plan.session || job->plan.kept) && session_failure(f, &e))
+	if (job->ended)
+		(void)queue_refuse_draining(&e);
+	else if ((job->plan.session || job->plan.kept) && session_failure(f, &e))
 		;
 	else if (f->busy)
 		(void)queue_refuse_busy(job->jobs, &e);

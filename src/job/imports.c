@@ -228,7 +228,7 @@ void imports_over(struct job *guard)
 	if (!job)
 		return;
 	if (job->jobs->draining && guard->result.outcome.verdict == VERDICT_SIGNAL) {
-		(void)err_server(&e, 503, "draining", "the server is shutting down");
+		(void)queue_refuse_draining(&e);
 		job_fail(job, &e);
 		return;
 	}

@@ -216,6 +216,8 @@ int jobs_may_run(const struct jobs *j, struct err *e); /* 0, or 503 and why not 
 void jobs_drain(struct jobs *j); /* no new ones; queued ones fail with 503 draining */
 bool jobs_idle(const struct jobs *j); /* nothing runs and nothing is queued */
 void jobs_kill_all(struct jobs *j);   /* drains; running ones are killed and answered */
+void jobs_fail_all(
+	struct jobs *j); /* whoever waits is told 503 draining, and it is over */
 
 const char *verdict_name(enum verdict v); /* "ok", "nonzero_exit", ... */
 /* seconds for people, in `room`: 1000 is "1", 500 is "0.5" */

@@ -47,6 +47,7 @@ struct job {
 	bool paused;
 	bool forgotten;   /* nobody waits for the answer any more */
 	bool kill_wanted; /* MSG_KILL still has to be sent */
+	bool ended;       /* killed since the server ends */
 	bool cut; /* there was no room for its streams: it is killed, and failed then */
 	bool have_streams;
 	struct plan plan;
@@ -131,6 +132,7 @@ bool queue_open(const struct jobs *j);
 void queue_fail_queued(struct jobs *j, const struct err *e);
 int queue_refuse_busy(const struct jobs *j, struct err *e);
 int queue_refuse_descriptors(struct err *e); /* 503 no_descriptors */
+int queue_refuse_draining(struct err *e);    /* 503 draining */
 /* 503 isolation_lost, or docker_unavailable; layer: as in struct failure */
 int queue_refuse_lost(const struct jobs *j, uint32_t layer, struct err *e);
 

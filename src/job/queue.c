@@ -128,7 +128,7 @@ bool jobs_ready(const struct jobs *j)
 	return queue_open(j) && !j->draining && audit_open_for_runs(j->audit);
 }
 
-static int refuse_draining(struct err *e)
+int queue_refuse_draining(struct err *e)
 {
 	return err_server(e, 503, "draining", "the server is shutting down");
 }
@@ -192,7 +192,7 @@ const struct loss *jobs_loss(const struct jobs *j)
 static int may_run(const struct jobs *j, struct err *e)
 {
 	if (j->draining)
-		return refuse_draining(e);
+		return queue_refuse_draining(e);
 	if (j->have_report &&
 	    j->report.lost) /* also while another launcher looks again */
 		return queue_refuse_lost(j, j->report.lost, e);
@@ -379,7 +379,7 @@ void jobs_drain(struct jobs *j)
 	struct err e;
 
 	j->draining = true;
-	(void)refuse_draining(&e);
+	(void)queue_refuse_draining(&e);
 	queue_fail_queued(j, &e);
 	install_drain(j, &e);
 }
@@ -389,8 +389,17 @@ void jobs_kill_all(struct jobs *j)
 	jobs_drain(j);
 	for (struct job *job = j->first; job; job = job->next) {
 		if (job->state == JOB_STARTING || job->state == JOB_RUNNING) {
-			job->kill_wanted = true;
+			job->ended = job->kill_wanted = true;
 			client_kill(job);
 		}
 	}
+}
+
+void jobs_fail_all(struct jobs *j)
+{
+	struct err e;
+
+	(void)queue_refuse_draining(&e);
+	while (j->first)
+		job_fail(j->first, &e);
 }

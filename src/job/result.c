@@ -55,14 +55,17 @@ const char *job_seconds(uint32_t ms, char room[16])
 	return room;
 }
 
-static void say_signal(struct result *r)
+/* ended: by us, at the end of the server */
+static void say_signal(struct result *r, bool ended)
 {
 	const char *name = sigabbrev_np(r->outcome.signal);
 
 	/* real-time signals have no name */
-	snprintf(r->message, sizeof(r->message), "killed by signal %d%s%s%s",
+	snprintf(r->message, sizeof(r->message), "killed by signal %d%s%s%s%s",
 		 r->outcome.signal, name ? " (SIG" : "", name ? name : "",
-		 name ? ")" : "");
+		 name ? ")" : "",
+		 ended && r->outcome.signal == SIGKILL ? ": the server is shutting down"
+						       : "");
 }
 
 /* go run turns every failure into 1; an older one leaves 2 for a program that does not
@@ -76,7 +79,7 @@ static int exit_code_of(const struct result *r)
 }
 
 /* exit code and message; true when the message belongs into stderr too */
-static bool judge(struct result *r)
+static bool judge(struct result *r, bool ended)
 {
 	const struct limits *l = &r->limits;
 	const size_t room = sizeof(r->message);
@@ -104,7 +107,7 @@ static bool judge(struct result *r)
 			snprintf(r->message, room, "process limit of %u exceeded",
 				 l->pids);
 		else
-			say_signal(r);
+			say_signal(r, ended);
 		return true;
 	case VERDICT_DISK_FULL:
 		snprintf(r->message, room, "disk limit of %u MB reached", l->disk_mb);
@@ -180,7 +183,7 @@ int result_add_violation(struct result *r, const struct violation *v)
 
 void result_complete(struct job *job)
 {
-	if (judge(&job->result) && !job->request.bare)
+	if (judge(&job->result, job->ended) && !job->request.bare)
 		capture_last_line(&job->result.err, job->result.message);
 	if (job->result.outcome.files == OUTCOME_NO_FILES)
 		return;

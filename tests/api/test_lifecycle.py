@@ -109,34 +109,105 @@ def test_those_who_wait_in_the_queue_are_told(start):
     s.proc.wait(10)
 
 
-def runs_of(server):
-    """Processes of programs, seen from outside."""
-    launcher = launcher_pid(server)
-    workers = _children(launcher) if launcher else []
-    return [p for p in _tree(launcher) if p != launcher and p not in workers] if launcher else []
+def asleep(server, count=1):
+    """Programs that have come as far as `sleep 60`, seen from outside."""
+    found = 0
+    for pid in _tree(launcher_pid(server)):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                found += f.read() == b"sleep\0" + b"60\0"
+        except OSError:
+            pass  # it ended in between
+    return found == count
 
 
-def test_a_second_sigterm_ends_at_once_and_kills_the_runs(start):
+ENDED = "killed by signal 9 (SIGKILL): the server is shutting down"
+
+
+def killed(answer):
+    """The answer of a run that said `begun`, and was killed since the server ends."""
+    assert answer.status == 200, answer
+    r = answer.json
+    assert (r["exit_code"], r["meta"]["verdict"], r["meta"]["signal"]) == (137, "signal", 9), r
+    assert (r["stdout"], r["stderr"], r["meta"]["message"]) == ("begun\n", ENDED + "\n", ENDED), r
+    return True
+
+
+def test_a_second_sigterm_kills_the_runs_and_answers_them(start):
     s = start(mode="shell")
-    with s.raw(post({"code": "trap '' TERM; sleep 60"})) as c:
-        wait_for(lambda: s.load() == 1)
+    with s.raw(post({"code": "trap '' TERM; echo begun; sleep 60"})) as c:
+        wait_for(lambda: asleep(s))
         terminate(s)
         assert s.proc.poll() is None
         begin = time.monotonic()
         s.stop()
         assert time.monotonic() - begin < 3 * SLOW
-        assert c.ended()
+        assert killed(c.reply()) and c.ended()
+    assert "request.gone" not in s.log()
 
 
 def test_the_grace_period_ends_it_too(start):
     s = start(mode="shell", SANDBOX_GRACE_SEC="1")
-    with s.raw(post({"code": "sleep 60"})) as c:
-        wait_for(lambda: s.load() == 1)
+    with s.raw(post({"code": "echo begun; sleep 60"})) as c:
+        wait_for(lambda: asleep(s))
         begin = time.monotonic()
         s.stop()
         assert 1 <= time.monotonic() - begin < 4 * SLOW
         assert "server.grace_over" in s.log()
-        assert c.ended()
+        assert killed(c.reply()) and c.ended()
+    assert "request.gone" not in s.log()
+
+
+@pytest.mark.parametrize("accept", ["text/event-stream", "application/x-ndjson"])
+def test_a_stream_has_its_end_too(start, accept):
+    s = start(mode="shell", SANDBOX_GRACE_SEC="0")
+    events = s.events("echo begun; sleep 60", accept)
+    assert next(events) == ("stdout", {"text": "begun\n"})
+    wait_for(lambda: asleep(s))
+    s.proc.send_signal(signal.SIGTERM)
+    (*more, (name, last)) = list(events)
+    assert more == [("stderr", {"text": ENDED + "\n"})]
+    assert (name, last["exit_code"], last["stdout"], last["stderr"]) == ("result", 137, "begun\n", ENDED + "\n")
+    s.proc.wait(10)
+    s.stop(status=0)
+
+
+def test_a_command_in_a_session_and_a_call_by_mcp_have_their_answers_too(start):
+    s = start(mode="shell", SANDBOX_GRACE_SEC="0")
+    opened = s.post("/sessions", {"scope_type": "agent", "scope_id": "end"})
+    if opened.status == 501:
+        pytest.skip(opened.json["message"])
+    call = {"name": "run_code", "arguments": {"code": "echo begun; sleep 60"}}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    command = post({"command": "echo begun; sleep 60"}, f"/sessions/{opened.json['session_id']}/exec")
+    with s.raw(command) as c, s.raw(post(asked, "/mcp")) as mcp:
+        wait_for(lambda: asleep(s, 2))
+        s.stop()
+        answer, told = c.reply(), mcp.reply()
+    assert (answer.status, answer.json["exit_code"], answer.json["stdout"]) == (200, 137, "begun\n"), answer
+    assert told.status == 200 and ENDED in told.json["result"]["structuredContent"]["stderr"], told
+
+
+def test_who_would_have_to_wait_for_the_launcher_is_told_that_it_is_the_end(start):
+    """One that does not do what it is asked any more."""
+    s = start(mode="shell", SANDBOX_GRACE_SEC="0")
+    launcher = launcher_pid(s)
+    with s.raw(post({"code": "echo begun; sleep 60"})) as c, s.raw(
+        post({"code": "echo begun; sleep 60"}, headers=["Accept: text/event-stream"])
+    ) as stream:
+        wait_for(lambda: asleep(s, 2))
+        os.kill(launcher, signal.SIGSTOP)
+        try:
+            terminate(s)
+            answer = c.reply()
+            rest = stream.reply().body.decode()
+            assert c.ended() and stream.ended()
+        finally:
+            os.kill(launcher, signal.SIGCONT)
+    assert (answer.status, answer.json["code"]) == (503, "draining")
+    assert "event: error\n" in rest and '"draining"' in rest and "event: result" not in rest
+    s.proc.wait(10)
+    s.stop(status=0)
 
 
 def test_a_client_that_never_reads_does_not_outlive_the_grace_period(start):

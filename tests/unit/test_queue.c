@@ -347,6 +347,60 @@ TEST(kill_all_kills_what_runs)
 	fixture_close();
 }
 
+TEST(what_the_end_has_killed_is_answered_as_far_as_it_came)
+{
+	struct message failed = {.type = MSG_FAILED, .run = 2};
+	int program[3];
+
+	fixture_open();
+	CHECK(fixture_submit(1, "", false) == 0 && fixture_submit(2, "", false) == 0);
+	fixture_start(fixture_hear(MSG_RUN), program);
+	CHECK(fixture_hear(MSG_RUN) == 2);
+	CHECK(write(program[1], "begun", 5) == 5);
+	jobs_kill_all(f.jobs);
+	fixture_close_program(program);
+	fixture_end(fixture_hear(MSG_KILL),
+		    (struct outcome){.verdict = VERDICT_SIGNAL, .signal = SIGKILL});
+	UNTIL(f.done == 1);
+	CHECK(f.who == 1 && f.exit_code == 137 && strcmp(f.out.bytes, "begun") == 0);
+	CHECK(strcmp(f.message, "killed by signal 9 (SIGKILL): "
+				"the server is shutting down") == 0);
+	/* it had not begun */
+	CHECK(fixture_hear(MSG_KILL) == 2);
+	snprintf(failed.failure.step, sizeof(failed.failure.step), "killed");
+	failed.failure.num = ECANCELED;
+	fixture_say(&failed, NULL);
+	UNTIL(f.failed == 1);
+	CHECK(f.who == 2 && err_status(&f.err) == 503);
+	CHECK(strcmp(f.err.code, "draining") == 0 && jobs_idle(f.jobs));
+	fixture_close();
+}
+
+TEST(what_ends_by_another_signal_meanwhile_is_told_as_it_was)
+{
+	fixture_open();
+	CHECK(fixture_submit(1, "", false) == 0 && fixture_hear(MSG_RUN) == 1);
+	jobs_kill_all(f.jobs);
+	fixture_end(fixture_hear(MSG_KILL),
+		    (struct outcome){.verdict = VERDICT_SIGNAL, .signal = SIGSEGV});
+	UNTIL(f.done == 1);
+	CHECK(strcmp(f.message, "killed by signal 11 (SIGSEGV)") == 0);
+	fixture_close();
+}
+
+TEST(fail_all_leaves_nobody_waiting)
+{
+	fixture_open();
+	CHECK(fixture_submit(1, "", false) == 0 && fixture_submit(2, "", false) == 0);
+	CHECK(fixture_hear(MSG_RUN) == 1 && fixture_hear(MSG_RUN) == 2);
+	jobs_kill_all(f.jobs);
+	CHECK(f.failed == 0);
+	jobs_fail_all(f.jobs);
+	CHECK(f.failed == 2 && err_status(&f.err) == 503);
+	CHECK(strcmp(f.err.code, "draining") == 0 && jobs_idle(f.jobs));
+	fixture_close();
+}
+
 TEST(a_full_socket_delays_and_loses_nothing)
 {
 	unsigned heard = 0;
