@@ -184,8 +184,9 @@ def test_a_command_in_a_session_and_a_call_by_mcp_have_their_answers_too(start):
         wait_for(lambda: asleep(s, 2))
         s.stop()
         answer, told = c.reply(), mcp.reply()
-    assert (answer.status, answer.json["exit_code"], answer.json["stdout"]) == (200, 137, "begun\n"), answer
-    assert told.status == 200 and ENDED in told.json["result"]["structuredContent"]["stderr"], told
+    assert answer.status == told.status == 200, (answer, told, s.log()[-1500:])
+    assert (answer.json["exit_code"], answer.json["stdout"]) == (137, "begun\n"), answer
+    assert ENDED in told.json["result"]["structuredContent"]["stderr"], told
 
 
 def test_who_would_have_to_wait_for_the_launcher_is_told_that_it_is_the_end(start):

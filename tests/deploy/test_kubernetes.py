@@ -9,6 +9,7 @@ import copy
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -62,8 +63,8 @@ def strict(schema):
 
 
 @pytest.fixture(scope="module")
-def custom():
-    """The same for what agent-sandbox defines."""
+def agent_sandbox():
+    """Its source."""
     env = os.environ | {"GOFLAGS": "-mod=mod", "GO111MODULE": "on"}
     done = subprocess.run(
         ["go", "mod", "download", "-json", AGENT_SANDBOX],
@@ -71,8 +72,14 @@ def custom():
     )  # fmt: skip
     if done.returncode != 0:
         pytest.skip(f"{AGENT_SANDBOX} cannot be had: {done.stdout[-300:]}")
+    return json.loads(done.stdout)["Dir"]
+
+
+@pytest.fixture(scope="module")
+def custom(agent_sandbox):
+    """A validator as core() for what agent-sandbox defines."""
     kinds = {}
-    for path in glob.glob(os.path.join(json.loads(done.stdout)["Dir"], "k8s/crds/*.yaml")):
+    for path in glob.glob(os.path.join(agent_sandbox, "k8s/crds/*.yaml")):
         with open(path, encoding="utf-8") as f:
             spec = yaml.safe_load(f)["spec"]
         for version in spec["versions"]:
@@ -201,18 +208,113 @@ def test_each_flavour_has_template_pool_and_claim():
         assert notes["sandbox-server/runtime-version"] and "sandbox-server/packages" in notes
         pool = by_kind["SandboxWarmPool"][f"{name}-pool"]
         assert pool["spec"]["sandboxTemplateRef"] == {"name": name}
+        assert pool["spec"]["updateStrategy"] == {"type": "Recreate"}
         assert by_kind["SandboxClaim"][name]["spec"]["warmPoolRef"] == {"name": f"{name}-pool"}
     replicas = {n: p["spec"]["replicas"] for n, p in by_kind["SandboxWarmPool"].items()}
     assert replicas["python-datascience-pool"] == 2 and replicas["golang-pool"] == 1
 
 
-def test_service_and_policy_find_the_pods():
+def test_service_and_policy_find_the_pods_and_no_sandbox():
+    """Sandboxes of agent-sandbox may be in the same namespace."""
     deployment, service, policy = ALL["server"]
     labels = deployment["spec"]["template"]["metadata"]["labels"]
-    for selector in (service["spec"]["selector"], policy["spec"]["podSelector"]["matchLabels"]):
+    selectors = [
+        deployment["spec"]["selector"]["matchLabels"],
+        service["spec"]["selector"],
+        policy["spec"]["podSelector"]["matchLabels"],
+    ]
+    sandboxes = [pod["metadata"]["labels"] for pod in pods(ALL["agent-sandbox"])]
+    assert len(sandboxes) == 5
+    for selector in selectors:
         assert selector.items() <= labels.items()
+        assert not any(selector.items() <= sandbox.items() for sandbox in sandboxes)
+    # what a client made is in one of the pods
+    assert deployment["spec"]["replicas"] == 1 or service["spec"]["sessionAffinity"] == "ClientIP"
     assert {p["targetPort"] for p in service["spec"]["ports"]} == {"http", "agent"}
     assert policy["spec"]["egress"] == [] and "Egress" in policy["spec"]["policyTypes"]
+
+
+def peer(found):
+    """Who a peer of a policy is: (labels of its namespace or None for the policy's own, labels of the pod)."""
+    assert set(found) <= {"namespaceSelector", "podSelector"} and found["podSelector"]["matchLabels"], found
+    return found.get("namespaceSelector", {}).get("matchLabels"), found["podSelector"]["matchLabels"]
+
+
+def test_who_may_talk_to_it():
+    system = {"kubernetes.io/metadata.name": "agent-sandbox-system"}
+    router, client = {"app": "sandbox-router"}, {"sandbox-client": "true"}
+    for template in (t for t in ALL["agent-sandbox"] if t["kind"] == "SandboxTemplate"):
+        (rule,) = template["spec"]["networkPolicy"]["ingress"]
+        assert [peer(p) for p in rule["from"]] == [(system, router), (None, router), (None, client)]
+        assert rule["ports"] == [{"port": 8080}, {"port": 8888}]
+        assert template["spec"]["networkPolicy"]["egress"] == []
+    deployment, _, policy = ALL["server"]
+    clients, prometheus = policy["spec"]["ingress"]
+    assert [peer(p) for p in clients["from"]] == [(None, client)]
+    assert [peer(p) for p in prometheus["from"]] == [
+        ({"kubernetes.io/metadata.name": "monitoring"}, {"app.kubernetes.io/name": "prometheus"})
+    ]
+    notes = deployment["spec"]["template"]["metadata"]["annotations"]
+    assert prometheus["ports"] == [{"port": int(notes["prometheus.io/port"])}]
+    assert notes["prometheus.io/path"] == "/metrics"
+
+
+def test_the_router_is_where_agent_sandbox_expects_it(agent_sandbox):
+    """As its own default policy says, which a template's replaces."""
+    with open(os.path.join(agent_sandbox, "extensions/controllers/sandboxtemplate_controller.go"), encoding="utf-8") as f:
+        default = f.read().split("func buildDefaultNetworkPolicySpec", 1)[1].split("Egress:", 1)[0]
+    assert re.findall(r'^\s+"([^"]+)": +"([^"]+)",$', default, re.M) == [
+        ("kubernetes.io/metadata.name", "agent-sandbox-system"),
+        ("app", "sandbox-router"),
+    ]
+
+
+# ---- what a pod has, and what its settings allow
+
+
+BINARY = os.environ.get("SANDBOX_SERVER", os.path.join(TOP, "build/test/sandbox-server"))
+SERVER_MB = 256  # supervisor, launcher and server: bodies and answers in memory among it
+SLACK_SEC = 10  # the last two seconds of the server, and its launcher's cleaning up
+SLACK_MB = 64
+
+
+def settings(container):
+    """The numbers in force in a pod, as `config` says them; of its mode, where that matters."""
+    env = {e["name"]: e["value"] for e in container["env"]} | {"PATH": os.environ["PATH"], "HOME": "/"}
+    done = subprocess.run([BINARY, "config"], env=env, capture_output=True, text=True, check=True, timeout=20)
+    found = dict(re.findall(r"^(SANDBOX_[A-Z_]+)=(\d+) ", done.stdout, re.M))
+    for name, usual, golang in re.findall(r"^(SANDBOX_[A-Z_]+) +\((\d+), golang (\d+)\)", done.stdout, re.M):
+        found[name] = golang if env["SANDBOX_MODE"] == "golang" else usual
+    return {name: int(value) for name, value in found.items()}
+
+
+def megabytes(quantity):
+    return int(quantity[:-2]) * {"Mi": 1, "Gi": 1024}[quantity[-2:]]
+
+
+@pytest.mark.parametrize("place", PLACES[:4])
+def test_what_the_settings_allow_fits_into_the_pod(place):
+    for pod in pods(ALL[place]):
+        (c,) = pod["spec"]["containers"]
+        has, s = c["resources"]["limits"], settings(c)
+        runs = s["SANDBOX_MAX_CONCURRENT"]
+        memory = runs * s["SANDBOX_MEMORY_MB"] + s["SANDBOX_WARM_MEMORY_MB"] + SERVER_MB
+        assert memory <= megabytes(has["memory"]), pod["metadata"]["name"]
+        # on disk where there are no namespaces; one more is what agent-sandbox's requests keep
+        kept = s["SANDBOX_LAYER_CACHE_MB"] + s["SANDBOX_ARTIFACT_MAX_MB"]
+        volumes = {v["name"]: megabytes(v["emptyDir"]["sizeLimit"]) for v in pod["spec"]["volumes"]}
+        assert (runs + 1) * s["SANDBOX_DISK_MB"] + kept + SLACK_MB <= volumes["state"], pod["metadata"]["name"]
+        assert sum(volumes.values()) <= megabytes(has["ephemeral-storage"]), pod["metadata"]["name"]
+
+
+@pytest.mark.parametrize("place", PLACES[:4])
+def test_a_pod_serves_on_and_then_has_its_grace(place):
+    for pod in pods(ALL[place]):
+        (c,) = pod["spec"]["containers"]
+        before = c["lifecycle"]["preStop"]["sleep"]["seconds"]
+        assert before >= 5
+        least = before + settings(c)["SANDBOX_GRACE_SEC"] + SLACK_SEC
+        assert pod["spec"]["terminationGracePeriodSeconds"] >= least, pod["metadata"]["name"]
 
 
 def test_nodes_have_the_runtime_that_pods_name():
