@@ -45,6 +45,7 @@ static void limits(struct engine_words *w, const struct setup_engine *g,
 	word(w, "--tmpfs=/work:rw,exec,nosuid,nodev,mode=1777,size=%um", disk_mb);
 	word(w, "--pids-limit=%u", p->limits.pids + ENGINE_PIDS_OWN);
 	word(w, "--memory=%um", g->memory_mb);
+	word(w, "--memory-swap=%um", g->memory_mb); /* of both: or it has as much swap */
 	word(w, "--cpus=%u.%03u", g->cpu_milli / 1000, g->cpu_milli % 1000);
 	word(w, "--ulimit=nofile=4096:4096");
 	word(w, "--ulimit=nproc=4096:4096");

@@ -63,7 +63,8 @@ def test_the_container_is_as_closed_as_it_can_be(server):
     # podman adds two more of its own where a root is read-only
     assert {"/tmp", "/work"} <= set(host["Tmpfs"]) <= {"/tmp", "/work", "/run", "/var/tmp"}
     assert not found["Mounts"] and not host["Binds"]
-    assert host["Memory"] == 256 << 20 and host["PidsLimit"] == 64 + 32
+    assert host["Memory"] == host["MemorySwap"] == 256 << 20
+    assert host["PidsLimit"] == 64 + 32
     assert host["NanoCpus"] == 500_000_000 or host["CpuQuota"] == host["CpuPeriod"] // 2
     assert found["Config"]["User"] == "65532:65532" and host["AutoRemove"] is True
     assert found["OCIRuntime"] == "runc"
