@@ -49,7 +49,7 @@ def test_goals_that_it_names_are_there(page):
 
 def test_the_image_tests_type_the_docker_guide():
     assert f"\nGUIDE={DOCKER}\n" in text("tests/image/guide.sh")
-    assert {c[0] for c in commands(DOCKER)} == {"make", "podman", "curl", "head", "tail"}
+    assert {c[0] for c in commands(DOCKER)} == {"make", "podman", "curl", "mkdir", "head", "tail", "mv"}
 
 
 def test_what_the_kubernetes_guide_applies_is_checked():

@@ -60,6 +60,13 @@ answers_are_right() {
 	echo "$asked asked, $right right"
 	[ "$asked" -gt 3 ] && [ "$asked" = "$right" ]
 }
+# the last request with a token had the one whose line came by rename: a file that was mounted, and not
+# its directory, would be the old one still
+token_is_rolled() {
+	list=$work/page/tokens/list
+	[ "$(wc -l <"$list")" = 2 ] &&
+		tail -n 1 "$list" | grep "sha256:$(tr -d '\n' <"$work/page/ci.token" | sha256sum | cut -d' ' -f1)"
+}
 session_stays() { # the one that was opened is listed by the server that came after
 	id=$(sed -n 's/.*"session_id":"\([^"]*\)".*"created":true.*/\1/p' "$work/said")
 	[ -n "$id" ] && sed '1,/"created":true/d' "$work/said" | grep "$id"
@@ -75,5 +82,6 @@ part_guide() {
 	}
 	cp "$work/out" "$work/said"
 	check 'every request of it is answered with 42' answers_are_right || :
+	check 'the token that it rolls is the new one' token_is_rolled || :
 	check 'the session is there after the upgrade' session_stays || :
 }
