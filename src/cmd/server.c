@@ -38,7 +38,6 @@
 #endif
 
 #define DRAIN_LOOK_NS 20000000ull
-#define LAST_NS 1000000000ull /* that each of the last steps has */
 
 struct server {
 	struct loop *loop;
@@ -221,12 +220,15 @@ static void on_control(void *arg, uint32_t events)
 /* for who still waits: an answer of what there is; then one without; then none */
 static void go_on_ending(struct server *s)
 {
-	static void (*const last_steps[])(struct jobs *) = {jobs_kill_all, jobs_fail_all};
+	static const struct {
+		void (*take)(struct jobs *j);
+		uint64_t ns; /* an engine takes a while to end a container */
+	} steps[] = {{jobs_kill_all, 3000000000ull}, {jobs_fail_all, 1000000000ull}};
 
-	if (s->steps == sizeof(last_steps) / sizeof(last_steps[0]))
+	if (s->steps == sizeof(steps) / sizeof(steps[0]))
 		return loop_stop(s->loop);
-	last_steps[s->steps++](s->jobs);
-	s->deadline_ns = loop_now_ns() + LAST_NS;
+	steps[s->steps].take(s->jobs);
+	s->deadline_ns = loop_now_ns() + steps[s->steps++].ns;
 }
 
 static void on_look(void *arg)
