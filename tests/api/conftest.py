@@ -421,6 +421,13 @@ def found_modes():
     return [m for m, program in RUNTIMES.items() if shutil.which(program)]
 
 
+def pytest_collection_modifyitems(config, items):
+    """Of the tests that a file takes from others, it names in LEFT_OUT those that cannot be there, and why."""
+    gone = [i for i in items if i.name in getattr(i.module, "LEFT_OUT", ())]
+    config.hook.pytest_deselected(items=gone)
+    items[:] = [i for i in items if i not in gone]
+
+
 def pytest_sessionstart(session):
     """The compile cache, filled once by a server: without it every go run takes long.
 

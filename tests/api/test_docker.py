@@ -1,46 +1,61 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """SANDBOX_TYPE=docker: the same requests in containers, here of podman.
 
-The tests of other files that stand here by name are the same tests, with this server.
+What is true of /execute is true of these: the tests of whole files are the same tests, with this server.
 """
 
 import json
 import os
+import signal
 import time
 
 import pytest
 
 import engine
 from conftest import BINARY, SANITIZED, Server, post, wait_for
-from probes import SLOW, command
+from probes import SLOW, Asking, command
 
-# ruff: noqa: F401, F811
-from test_01_programs import (
-    test_a_traceback_is_in_stderr_with_exit_1,
-    test_death_by_a_signal_is_128_and_its_number,
-    test_print_hi_is_answered_with_hi,
-    test_stdin_args_and_env_reach_the_program,
-)
-from test_03_partial_output import test_partial_stdout_survives_a_timeout
-from test_05_files import test_nested_names_work, test_the_output_directory_is_absolute_and_relative
-from test_07_output_caps import test_bytes_that_are_not_utf8_are_replaced, test_the_two_streams_are_cut_apart
+# ruff: noqa: F401, F403, F811
+from test_01_programs import *
+from test_03_partial_output import *
+from test_04_bad_requests import *
+from test_05_files import *
+from test_06_output_directory import *
+from test_07_output_caps import *
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="podman's store here is root's"),
     pytest.mark.skipif(SANITIZED, reason="a sanitizer wants more memory than a container has"),
 ]
 
+# of those: what conftest.py takes away again
+LEFT_OUT = {
+    "test_print_hi_has_all_of_meta": "where it ran and its memory are others here: the first test below",
+    "test_the_exit_code_is_the_programs[node-process.exit(7)-7]": "the image has no node",
+    "test_python_code_in_node_is_nodes_own_error": "the image has no node",
+    "test_the_scripts_own_name_is_the_modes[node-script.js]": "the image has no node",
+    "test_files_come_out_of_every_mode_without_go": "the image has no node",
+    "test_a_go_compile_error_is_in_stderr_with_exit_1": "the image has no go",
+}
+
 MISSING = "Docker daemon not available. Set SANDBOX_TYPE=local or start Docker daemon"
+
+
+def settings(**more):
+    here = {"SANDBOX_TYPE": "docker", "DOCKER_IMAGE": engine.IMAGE, "DOCKER_RUNTIME": "runc"}
+    return here | {"PATH": engine.path(BINARY)} | more
 
 
 @pytest.fixture(scope="module")
 def server():
-    env = {"SANDBOX_TYPE": "docker", "DOCKER_IMAGE": engine.IMAGE, "DOCKER_RUNTIME": "runc"}
-    env["PATH"] = engine.path(BINARY)
-    s = Server(env, (), "python,shell")
+    s = Server(settings(), (), "python,shell")
     yield s
     s.stop()
     assert engine.podman("ps", "-aq") == ""
+
+
+def test_what_is_left_out_is_among_the_tests():
+    assert all(name.split("[")[0] in globals() for name in LEFT_OUT)
 
 
 def test_the_answer_says_where_it_ran(server):
@@ -86,6 +101,43 @@ def test_memory_has_a_limit(server):
     r = server.execute("x = []\nwhile True: x.append(bytearray(4 << 20))")
     assert (r["exit_code"], r["meta"]["verdict"]) == (137, "out_of_memory")
     assert r["stderr"].endswith("memory limit of 224 MB exceeded\n")
+
+
+def test_disk_has_a_limit(server):
+    r = server.execute("head -c 150M /dev/zero >output/x", language="shell")
+    assert r["meta"]["verdict"] == "disk_full" and r["exit_code"] != 0, r
+    assert r["meta"]["message"] == f"disk limit of {r['meta']['resource_limits']['disk_mb']} MB reached"
+
+
+def test_above_capacity_is_429_and_the_end_is_told(start):
+    s = start(mode="shell", **settings(SANDBOX_MAX_CONCURRENT="1", SANDBOX_GRACE_SEC="0"))
+    events = s.events("echo begun; sleep 60")
+    assert next(events) == ("stdout", {"text": "begun\n"})
+    r = s.post("/execute", {"code": "true"})
+    assert (r.status, r.json["code"]) == (429, "at_capacity") and int(r.headers["retry-after"]) >= 1
+    s.proc.send_signal(signal.SIGTERM)
+    name, told = list(events)[-1]
+    assert (name, told["exit_code"], told["meta"]["verdict"], told["stdout"]) == ("result", 137, "signal", "begun\n")
+    assert told["stderr"] == "killed by signal 9 (SIGKILL): the server is shutting down\n"
+    s.proc.wait(20)
+    s.stop(status=0)
+    assert engine.podman("ps", "-aq") == ""
+
+
+def test_sigterm_answers_what_runs(start):
+    s = start(mode="shell", **settings())
+    running = Asking(s, "echo begun; sleep 2; echo ended")
+    wait_for(lambda: s.load() == 1)
+    s.stop()
+    assert running.result().json["stdout"] == "begun\nended\n"
+
+
+def test_imports_are_guarded(start):
+    s = start(mode="python", **settings(SANDBOX_BLOCK_DANGEROUS_IMPORTS="true"))
+    r = s.execute("import subprocess\nprint(1)")
+    assert (r["exit_code"], r["meta"]["verdict"], r["stdout"]) == (1, "blocked_import", "")
+    assert r["meta"]["blocked_imports"] == ["subprocess"]
+    assert s.execute("import json\nprint(1)")["stdout"] == "1\n"
 
 
 def test_live_output_and_other_languages(server):
