@@ -337,6 +337,24 @@ void http_server_drain(struct http_server *h)
 		loop_timer_at(h->loop, &h->tick, loop_now_ns());
 }
 
+/* their time is over too, but they were let in: that wants an answer; true: somebody */
+static bool refuse_unfinished(struct http_server *h)
+{
+	bool found = false;
+	struct err e;
+
+	(void)err_client(&e, 503, "draining", "the server is shutting down");
+	for (struct mg_connection *c = h->mgr->conns; c; c = c->next) {
+		struct conn *k = c->fn_data;
+
+		if (k->state != CONN_BODY || c->is_closing)
+			continue;
+		answer_refusal(k, &e);
+		found = true;
+	}
+	return found;
+}
+
 bool http_server_close(struct http_server *h)
 {
 	unsigned before;
@@ -348,7 +366,9 @@ bool http_server_close(struct http_server *h)
 		} while (h->conn_count > before);
 	}
 	stop_listening(h);
-	return h->conn_count == 0 || loop_now_ns() > h->closed_ns + CLOSE_MS * MS_NS;
+	if (h->conn_count == 0)
+		return true;
+	return loop_now_ns() > h->closed_ns + CLOSE_MS * MS_NS && !refuse_unfinished(h);
 }
 
 bool http_server_idle(const struct http_server *h)

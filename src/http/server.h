@@ -79,7 +79,8 @@ void http_server_drain(struct http_server *h);
 /* nobody waits for an answer and nothing is unsent */
 bool http_server_idle(const struct http_server *h);
 /* The end of it, when it is idle: whoever has connected is let in, nobody after that;
- * what they ask for within a second is answered. true: they are gone, or had their time
+ * what they ask for within a second is answered, and who is still sending a body is told
+ * 503 `draining` then. true: they are gone, or had their time
  */
 bool http_server_close(struct http_server *h);
 

@@ -96,19 +96,6 @@ def test_sigint_is_a_sigterm(start):
     assert running.result().json["stdout"] == "ended\n"
 
 
-def test_those_who_wait_in_the_queue_are_told(start):
-    s = start(mode="shell", SANDBOX_MAX_CONCURRENT="1", SANDBOX_QUEUE="1")
-    running = Asking(s, "sleep 2; echo ended")
-    wait_for(lambda: s.load() == 1)
-    waiting = Asking(s, "echo never")
-    wait_for(lambda: s.post("/execute", b"x").status == 429)
-    terminate(s)
-    told = waiting.result()
-    assert (told.status, told.json["code"]) == (503, "draining")
-    assert running.result().json["stdout"] == "ended\n"
-    s.proc.wait(10)
-
-
 def asleep(server, count=1):
     """Programs that have come as far as `sleep 60`, seen from outside."""
     found = 0
@@ -156,59 +143,6 @@ def test_the_grace_period_ends_it_too(start):
         assert "server.grace_over" in s.log()
         assert killed(c.reply()) and c.ended()
     assert "request.gone" not in s.log()
-
-
-@pytest.mark.parametrize("accept", ["text/event-stream", "application/x-ndjson"])
-def test_a_stream_has_its_end_too(start, accept):
-    s = start(mode="shell", SANDBOX_GRACE_SEC="0")
-    events = s.events("echo begun; sleep 60", accept)
-    assert next(events) == ("stdout", {"text": "begun\n"})
-    wait_for(lambda: asleep(s))
-    s.proc.send_signal(signal.SIGTERM)
-    (*more, (name, last)) = list(events)
-    assert more == [("stderr", {"text": ENDED + "\n"})]
-    assert (name, last["exit_code"], last["stdout"], last["stderr"]) == ("result", 137, "begun\n", ENDED + "\n")
-    s.proc.wait(10)
-    s.stop(status=0)
-
-
-def test_a_command_in_a_session_and_a_call_by_mcp_have_their_answers_too(start):
-    s = start(mode="shell", SANDBOX_GRACE_SEC="0")
-    opened = s.post("/sessions", {"scope_type": "agent", "scope_id": "end"})
-    if opened.status == 501:
-        pytest.skip(opened.json["message"])
-    call = {"name": "run_code", "arguments": {"code": "echo begun; sleep 60"}}
-    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-    command = post({"command": "echo begun; sleep 60"}, f"/sessions/{opened.json['session_id']}/exec")
-    with s.raw(command) as c, s.raw(post(asked, "/mcp")) as mcp:
-        wait_for(lambda: asleep(s, 2))
-        s.stop()
-        answer, told = c.reply(), mcp.reply()
-    assert answer.status == told.status == 200, (answer, told, s.log()[-1500:])
-    assert (answer.json["exit_code"], answer.json["stdout"]) == (137, "begun\n"), answer
-    assert ENDED in told.json["result"]["structuredContent"]["stderr"], told
-
-
-def test_who_would_have_to_wait_for_the_launcher_is_told_that_it_is_the_end(start):
-    """One that does not do what it is asked any more."""
-    s = start(mode="shell", SANDBOX_GRACE_SEC="0")
-    launcher = launcher_pid(s)
-    with s.raw(post({"code": "echo begun; sleep 60"})) as c, s.raw(
-        post({"code": "echo begun; sleep 60"}, headers=["Accept: text/event-stream"])
-    ) as stream:
-        wait_for(lambda: asleep(s, 2))
-        os.kill(launcher, signal.SIGSTOP)
-        try:
-            terminate(s)
-            answer = c.reply()
-            rest = stream.reply().body.decode()
-            assert c.ended() and stream.ended()
-        finally:
-            os.kill(launcher, signal.SIGCONT)
-    assert (answer.status, answer.json["code"]) == (503, "draining")
-    assert "event: error\n" in rest and '"draining"' in rest and "event: result" not in rest
-    s.proc.wait(10)
-    s.stop(status=0)
 
 
 def test_a_client_that_never_reads_does_not_outlive_the_grace_period(start):

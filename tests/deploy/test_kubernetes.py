@@ -261,7 +261,8 @@ def test_who_may_talk_to_it():
 
 def test_the_router_is_where_agent_sandbox_expects_it(agent_sandbox):
     """As its own default policy says, which a template's replaces."""
-    with open(os.path.join(agent_sandbox, "extensions/controllers/sandboxtemplate_controller.go"), encoding="utf-8") as f:
+    source = os.path.join(agent_sandbox, "extensions/controllers/sandboxtemplate_controller.go")
+    with open(source, encoding="utf-8") as f:
         default = f.read().split("func buildDefaultNetworkPolicySpec", 1)[1].split("Egress:", 1)[0]
     assert re.findall(r'^\s+"([^"]+)": +"([^"]+)",$', default, re.M) == [
         ("kubernetes.io/metadata.name", "agent-sandbox-system"),
