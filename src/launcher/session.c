@@ -485,6 +485,7 @@ void sessions_done(struct launcher *l)
 	session_looker_end(l);
 	session_works_done(l);
 	session_dir_done(l);
+	session_remove_done(l);
 	defer_close(&l->sessions.dir_fd);
 	defer_close(&l->sessions.pool_fd);
 	l->sessions.dir_fd = l->sessions.pool_fd = -1;

@@ -24,7 +24,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-#include <time.h>
 
 #include "base/loop.h"
 #include "launcher/sample.h"
@@ -37,6 +36,7 @@ struct launcher;
 struct message;
 struct run;
 struct session;
+struct session_names;
 struct session_root;
 struct session_stack;
 struct session_work;
@@ -53,18 +53,19 @@ struct looker {
 };
 
 struct sessions {
-	int dir_fd;  /* -1: there can be none */
-	int pool_fd; /* the layers that their files are in */
-	struct timespec since;
+	int dir_fd;                   /* -1: there can be none */
+	int pool_fd;                  /* the layers that their files are in */
+	struct session_names *before; /* layers that there were at the start */
 	struct session *first;
 	unsigned places; /* sessions and commands: each needs descriptors */
 	unsigned places_most;
 	pid_t remover;
 	int remover_fd; /* -1: nothing is removed at the moment */
 	bool remove_again;
-	bool tried;   /* whether an overlay can be mounted: */
-	int refused;  /* errno, 0: it can */
-	int unmapped; /* the same, of an image as root is shown it */
+	bool remove_held; /* by somebody who compares: when he has */
+	bool tried;       /* whether an overlay can be mounted: */
+	int refused;      /* errno, 0: it can */
+	int unmapped;     /* the same, of an image as root is shown it */
 	struct session_work *works;
 	struct looker looker;
 };
@@ -142,6 +143,11 @@ unsigned session_dir_depth(const struct launcher *l, const uint8_t key[SESSION_K
 int session_dir_read(const struct launcher *l, const uint8_t key[SESSION_KEY],
 		     const uint8_t *checkpoint, struct session_stack *out,
 		     uid_t *out_uid);
+/* another stack, and the layers that the session had in its place; -1 with errno and as
+ * it was. dir_fd: the session's directory */
+int session_dir_replace(struct launcher *l, const uint8_t key[SESSION_KEY], int dir_fd,
+			const struct session_stack *instead,
+			const struct session_stack *gone);
 /* layers that nobody has any more, if so; -1 with errno */
 int session_dir_discard(struct launcher *l, const uint8_t key[SESSION_KEY],
 			const struct session_stack *layers);

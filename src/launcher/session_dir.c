@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/defer.h"
@@ -229,11 +228,11 @@ int session_dir_checkpoint(const struct launcher *l, const uint8_t key[SESSION_K
 /* half-made ones of a launcher that died, with nothing in them: before any of ours */
 int session_dir_begin(struct launcher *l)
 {
-	clock_gettime(CLOCK_REALTIME, &l->sessions.since);
 	l->sessions.pool_fd = fs_make_path(l->sessions.dir_fd, STACK_POOL, 0700);
-	if (l->sessions.pool_fd < 0)
+	if (l->sessions.pool_fd < 0 ||
+	    session_remove_named(l->sessions.dir_fd, SESSION_NEW) < 0)
 		return -1;
-	return session_remove_named(l->sessions.dir_fd, SESSION_NEW);
+	return session_remove_begin(l);
 }
 
 static void on_removed(void *arg, uint32_t events)
@@ -245,8 +244,7 @@ static void on_removed(void *arg, uint32_t events)
 	loop_remove(l->loop, l->sessions.remover_fd);
 	(void)sys_reap(l->sessions.remover, &status, NULL);
 	close(take_fd(&l->sessions.remover_fd));
-	if (status != 0)
-		log_warn("session.left", "what=files status=%d", status);
+	session_removed(l, status);
 	if (l->sessions.remove_again)
 		session_dir_sweep(l);
 }
@@ -301,30 +299,32 @@ static int give_up(struct launcher *l, const uint8_t key[SESSION_KEY], const cha
 	return -1;
 }
 
-/* empty it would be removed */
-static const char half[] = SESSION_NEW "gone";
-
-/* says which layers go, so that only names have to change when they do */
-static int discard_prepare(const struct launcher *l, const struct session_stack *layers)
+/* says which layers go, so that only names have to change when they do; what said so and
+ * could not be given up is not forgotten (session_remove.c) */
+static int discard_prepare(struct launcher *l, const uint8_t key[SESSION_KEY],
+			   const struct session_stack *layers)
 {
 	const int all_fd = l->sessions.dir_fd;
 	auto_fd int fd = -1;
 	int saved;
 
-	if (mkdirat(all_fd, half, 0700) < 0 && errno != EEXIST)
+	if (mkdirat(all_fd, SESSION_HALF, 0700) < 0 &&
+	    (errno != EEXIST || give_up(l, key, SESSION_HALF) < 0 ||
+	     mkdirat(all_fd, SESSION_HALF, 0700) < 0))
 		return -1;
-	fd = openat(all_fd, half, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	fd = openat(all_fd, SESSION_HALF,
+		    O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd >= 0 && stack_write(l->setup, fd, STACK_FILE, layers) == 0)
 		return 0;
 	saved = errno;
-	(void)fs_remove_tree(all_fd, half); /* the next start does else */
+	(void)fs_remove_tree(all_fd, SESSION_HALF); /* the next start does else */
 	errno = saved;
 	return -1;
 }
 
 static int discard_prepared(struct launcher *l, const uint8_t key[SESSION_KEY])
 {
-	if (give_up(l, key, half) < 0)
+	if (give_up(l, key, SESSION_HALF) < 0)
 		return -1;
 	session_dir_sweep(l);
 	return 0;
@@ -333,7 +333,24 @@ static int discard_prepared(struct launcher *l, const uint8_t key[SESSION_KEY])
 int session_dir_discard(struct launcher *l, const uint8_t key[SESSION_KEY],
 			const struct session_stack *layers)
 {
-	return discard_prepare(l, layers) < 0 ? -1 : discard_prepared(l, key);
+	return discard_prepare(l, key, layers) < 0 ? -1 : discard_prepared(l, key);
+}
+
+int session_dir_replace(struct launcher *l, const uint8_t key[SESSION_KEY], int dir_fd,
+			const struct session_stack *instead,
+			const struct session_stack *gone)
+{
+	if (discard_prepare(l, key, gone) < 0)
+		return -1;
+	if (stack_write(l->setup, dir_fd, STACK_FILE, instead) < 0) {
+		const int saved = errno;
+
+		(void)fs_remove_tree(l->sessions.dir_fd, SESSION_HALF);
+		errno = saved;
+		return -1;
+	}
+	(void)discard_prepared(l, key); /* the next one, or the next start, does */
+	return 0;
 }
 
 /* as it was then, or as it is: where there is no room to say what goes, nothing does */
@@ -345,17 +362,12 @@ int session_dir_restore(struct launcher *l, const uint8_t key[SESSION_KEY],
 	auto_fd int fd = session_dir_read(l, key, name, &then, &uid);
 	auto_fd int same_fd = fd < 0 ? -1 : session_dir_read(l, key, NULL, &now, &uid);
 
-	if (same_fd < 0 || discard_prepare(l, &now) < 0)
+	if (same_fd < 0 || stack_push(&then, l->sessions.pool_fd, uid) < 0)
 		return -1;
-	if (push_written(l, fd, &then, uid) < 0) {
-		const int saved = errno;
-
-		(void)fs_remove_tree(l->sessions.dir_fd, half);
-		errno = saved;
-		return -1;
-	}
-	(void)discard_prepared(l, key); /* the next start finds them */
-	return 0;
+	if (session_dir_replace(l, key, fd, &then, &now) == 0)
+		return 0;
+	stack_undo_push(&then, l->sessions.pool_fd);
+	return -1;
 }
 
 int session_dir_drop(struct launcher *l, const uint8_t key[SESSION_KEY])

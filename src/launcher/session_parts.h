@@ -12,7 +12,9 @@
 
 #define SESSION_NEW ".new-"   /* directories that are not whole yet, */
 #define SESSION_GONE ".gone-" /* or to be removed: this, its name, a number */
-#define SESSION_COMMANDS 16   /* at once */
+#define SESSION_HALF \
+	SESSION_NEW "gone"  /* says which layers go, and is not named so yet */
+#define SESSION_COMMANDS 16 /* at once */
 #define SESSION_GONE_NAME (sizeof(SESSION_GONE) + SESSION_NAME + 16)
 
 enum session_state {
@@ -138,7 +140,16 @@ void session_works_done(struct launcher *l);
 int session_each_name(int dir_fd, int (*fn)(int dir_fd, const char *name, void *arg),
 		      void *arg);
 int session_remove_named(int all_fd, const char *begin); /* -1: some are still there */
+/* of a launcher that died: before anything is made; -1 with errno */
+int session_remove_begin(struct launcher *l);
+void session_removed(struct launcher *l, int status); /* one who removed has ended */
+void session_read_over(struct launcher *l);           /* who held up one who removes */
+void session_remove_done(struct launcher *l);
 _Noreturn void session_remove_all(const struct launcher *l, pid_t parent);
+
+/* stands still where a test wants that: it made ".test-hold", which is ".test-held" then,
+ * until it removes that */
+void session_test_hold(const struct launcher *l, const char *where);
 
 /* --- session_command.c */
 void session_tell_done(struct launcher *l, uint64_t run);

@@ -191,12 +191,17 @@ void stack_pop(struct session_stack *s)
 	memmove(s->layer[0], s->layer[1], s->depth * sizeof(s->layer[0]));
 }
 
-int stack_open_top(const struct session_stack *s, int pool_fd)
+int stack_open_layer(int pool_fd, const char *layer)
 {
 	char path[STACK_NAME + sizeof(STACK_FILES) + 1];
 
-	snprintf(path, sizeof(path), "%s/" STACK_FILES, s->layer[0]);
+	snprintf(path, sizeof(path), "%s/" STACK_FILES, layer);
 	return openat(pool_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+int stack_open_top(const struct session_stack *s, int pool_fd)
+{
+	return stack_open_layer(pool_fd, s->layer[0]);
 }
 
 bool stack_top_empty(const struct session_stack *s, int pool_fd)

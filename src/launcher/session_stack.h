@@ -51,7 +51,9 @@ void stack_undo_push(struct session_stack *s, int pool_fd);
 void stack_pop(struct session_stack *s);
 /* what counts what is in a layer, where the file system does */
 uint32_t stack_project(const char *layer);
-/* the files of the layer that is written to */
+/* the files of a layer; -1 with errno */
+int stack_open_layer(int pool_fd, const char *layer);
+/* of the one that is written to */
 int stack_open_top(const struct session_stack *s, int pool_fd);
 /* nothing has been written since it was made */
 bool stack_top_empty(const struct session_stack *s, int pool_fd);

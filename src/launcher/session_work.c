@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -31,6 +32,8 @@
 
 #define WORKS_MOST 16
 #define DIFF_SEC 60 /* of CPU */
+#define DIFF_TRIES 4
+#define DIFF_CHANGED 4 /* the exit status: the session's layers did, all the time */
 
 struct session_work {
 	struct session_work *next;
@@ -44,15 +47,6 @@ struct session_work {
 };
 
 /* ---- the processes ---- */
-
-static int open_layer(const struct launcher *l, const char *name)
-{
-	char path[STACK_NAME + sizeof(STACK_FILES) + 1];
-
-	snprintf(path, sizeof(path), "%s/" STACK_FILES, name);
-	return openat(l->sessions.pool_fd, path,
-		      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
 
 static int open_image(const struct launcher *l, const char *name)
 {
@@ -74,7 +68,7 @@ static int open_view(const struct launcher *l, const struct session_stack *s,
 	*out = (struct view){0};
 	for (i = 0; s && i < s->depth; i++) {
 		out->own[i] = !other || !stack_has(other, s->layer[i]);
-		out->fd[i] = open_layer(l, s->layer[i]);
+		out->fd[i] = stack_open_layer(l->sessions.pool_fd, s->layer[i]);
 		if (out->fd[i] < 0)
 			return -1;
 		out->count++;
@@ -138,32 +132,73 @@ static int write_record(int fd, const struct buf *text)
 		       : 0;
 }
 
-/* the launcher's others are many, and a stack's layers are open all at once */
-static int keep_two(int a, int b)
-{
-	const int fds[] = {a, b};
-
-	return sys_keep_fds(fds, 2);
-}
-
 struct diff_ask {
 	struct session_stack now, then;
-	bool since_image;
+	const uint8_t *key, *then_key; /* the latter NULL: since its image */
 	uid_t uid;
 	int mem_fd;
 };
 
-static _Noreturn void diff_main(const struct launcher *l, const struct diff_ask *ask)
+static int read_stacks(const struct launcher *l, struct diff_ask *ask)
 {
+	auto_fd int fd = session_dir_read(l, ask->key, NULL, &ask->now, &ask->uid);
+	auto_fd int then_fd = -1;
+
+	if (fd < 0 || !ask->then_key)
+		return fd < 0 ? -1 : 0;
+	then_fd = session_dir_read(l, ask->key, ask->then_key, &ask->then, &ask->uid);
+	return then_fd < 0 ? -1 : 0;
+}
+
+static int lock_layers(const struct view *v)
+{
+	for (unsigned i = 0; i < v->count; i++)
+		if (flock(v->fd[i], LOCK_SH | LOCK_NB) < 0)
+			return -1;
+	return 0;
+}
+
+/* Nobody removes what is locked, and nothing of a layer that somebody has was removed
+ * before: so they are whole if the session has the same layers when all are. */
+static int open_views(const struct launcher *l, struct diff_ask *ask, struct view *a,
+		      struct view *b)
+{
+	const struct session_stack *then = ask->then_key ? &ask->then : NULL;
+	struct session_stack had;
+	int tries, rc;
+
+	for (tries = 0; tries < DIFF_TRIES; tries++) {
+		had = ask->now;
+		rc = open_view(l, &ask->now, then, a) < 0 ||
+				     open_view(l, then, &ask->now, b) < 0 ||
+				     lock_layers(a) < 0 || lock_layers(b) < 0
+			     ? -1
+			     : 0;
+		if (read_stacks(l, ask) < 0)
+			return -1;
+		if (rc == 0 && had.depth == ask->now.depth &&
+		    memcmp(had.layer, ask->now.layer, sizeof(had.layer)) == 0)
+			return 0;
+		view_close(a);
+		view_close(b);
+	}
+	return -1;
+}
+
+static _Noreturn void diff_main(const struct launcher *l, struct diff_ask *ask)
+{
+	/* the launcher's others are many, and a stack's layers are open all at once */
+	const int fds[] = {l->sessions.dir_fd, l->sessions.pool_fd, ask->mem_fd};
 	const struct rlimit cpu = {DIFF_SEC, DIFF_SEC};
-	const struct session_stack *then = ask->since_image ? NULL : &ask->then;
-	struct view a, b;
+	struct view a = {0}, b = {0};
 	struct buf text;
 
-	if (keep_two(l->sessions.pool_fd, ask->mem_fd) < 0 ||
-	    setrlimit(RLIMIT_CPU, &cpu) < 0 || open_view(l, &ask->now, then, &a) < 0 ||
-	    open_view(l, then, &ask->now, &b) < 0 ||
-	    add_image(l, ask->now.image, &a) < 0 || add_image(l, ask->now.image, &b) < 0)
+	if (sys_keep_fds(fds, 3) < 0 || setrlimit(RLIMIT_CPU, &cpu) < 0)
+		_exit(1);
+	if (open_views(l, ask, &a, &b) < 0)
+		_exit(DIFF_CHANGED);
+	session_test_hold(l, "session_diff");
+	if (add_image(l, ask->now.image, &a) < 0 || add_image(l, ask->now.image, &b) < 0)
 		_exit(1);
 	if (caps_become_reader(ask->uid, ask->uid == getuid() ? getgid() : ask->uid) <
 		    0 ||
@@ -179,12 +214,13 @@ static _Noreturn void diff_main(const struct launcher *l, const struct diff_ask 
 static _Noreturn void flatten_main(const struct launcher *l,
 				   const struct session_flat *flat)
 {
-	auto_fd int to_fd = open_layer(l, flat->made);
+	auto_fd int to_fd = stack_open_layer(l->sessions.pool_fd, flat->made);
+	const int fds[] = {l->sessions.pool_fd, to_fd};
 	struct view v;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || to_fd < 0 ||
-	    keep_two(l->sessions.pool_fd, to_fd) < 0 ||
-	    open_view(l, &flat->frozen, NULL, &v) < 0 || session_merge(&v, to_fd) < 0)
+	    sys_keep_fds(fds, 2) < 0 || open_view(l, &flat->frozen, NULL, &v) < 0 ||
+	    session_merge(&v, to_fd) < 0)
 		_exit(1);
 	_exit(0);
 }
@@ -195,6 +231,10 @@ static void tell_diff(struct session_work *w, int status)
 {
 	struct message m = {.type = MSG_DONE, .fds = 1, .run = w->run};
 
+	if (WIFEXITED(status) && WEXITSTATUS(status) == DIFF_CHANGED) {
+		session_tell_failed(w->launcher, w->run, "session_end", EBUSY);
+		return;
+	}
 	if (status != 0 || fs_seal(w->mem_fd) < 0) {
 		log_error("session.diff", "status=%d", status);
 		session_tell_failed(w->launcher, w->run, "session_diff", EIO);
@@ -239,12 +279,10 @@ static void put_flat(struct launcher *l, const uint8_t key[SESSION_KEY],
 	}
 	now.depth -= had - 1;
 	memcpy(now.layer[now.depth - 1], flat->made, STACK_NAME);
-	if (stack_write(l->setup, fd, STACK_FILE, &now) < 0) {
+	if (session_dir_replace(l, key, fd, &now, &flat->frozen) < 0)
 		drop_flat(l, key, flat);
-		return;
-	}
-	log_info("session.flat", "layers=%u", had);
-	(void)session_dir_discard(l, key, &flat->frozen);
+	else
+		log_info("session.flat", "layers=%u", had);
 }
 
 void session_flat_put(struct session *s)
@@ -287,15 +325,19 @@ static void work_free(struct session_work *w)
 static void on_over(void *arg, uint32_t events)
 {
 	struct session_work *w = arg;
+	struct launcher *l = w->launcher;
+	const bool reads = w->run;
 	int status = 0;
 
 	(void)events;
 	(void)sys_reap(w->pid, &status, NULL);
-	if (w->run)
+	if (reads)
 		tell_diff(w, status);
 	else
 		take_flat(w, status);
 	work_free(w);
+	if (reads)
+		session_read_over(l);
 }
 
 void session_works_done(struct launcher *l)
@@ -374,33 +416,27 @@ void session_diff(struct launcher *l, const struct message *m)
 	static struct diff_ask ask; /* large; what is forked has its own */
 	const struct plan *p = &m->plan;
 	struct session_work *w = work_new(l, p->session_key);
-	auto_fd int fd = w ? session_dir_read(l, p->session_key, NULL, &ask.now, &ask.uid)
-			   : -1;
-	auto_fd int then_fd = -1;
+	const char *step = w ? "session_files" : "session_room";
 
-	ask.since_image = memcmp(p->other_key, image, sizeof(image)) == 0;
-	if (fd >= 0 && !ask.since_image) {
-		then_fd = session_dir_read(l, p->session_key, p->other_key, &ask.then,
-					   &ask.uid);
-		if (then_fd < 0) {
-			session_tell_failed(l, m->run, "session_restore", errno);
-			work_drop(w);
-			return;
+	ask = (struct diff_ask){.key = p->session_key, .mem_fd = -1};
+	if (w && read_stacks(l, &ask) == 0) {
+		step = "session_restore";
+		if (memcmp(p->other_key, image, sizeof(image)) != 0)
+			ask.then_key = p->other_key;
+		if (read_stacks(l, &ask) == 0) {
+			step = "session_files";
+			w->run = m->run;
+			w->mem_fd = ask.mem_fd = memfd_create(
+				"diff", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+			w->pid = w->mem_fd < 0 ? -1 : fork();
+			if (w->pid == 0)
+				diff_main(l, &ask);
+			if (work_watch(w) == 0)
+				return;
 		}
 	}
-	if (fd >= 0) {
-		w->run = m->run;
-		w->mem_fd = ask.mem_fd = memfd_create("diff",
-						      MFD_CLOEXEC | MFD_ALLOW_SEALING);
-		w->pid = w->mem_fd < 0 ? -1 : fork();
-		if (w->pid == 0)
-			diff_main(l, &ask);
-	}
-	if (fd < 0 || work_watch(w) < 0) {
-		session_tell_failed(l, m->run, w ? "session_files" : "session_room",
-				    errno);
-		work_drop(w);
-	}
+	session_tell_failed(l, m->run, step, errno);
+	work_drop(w);
 }
 
 /* or it has been, and waits for the end of its session */
