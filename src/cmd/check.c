@@ -105,6 +105,7 @@ int cmd_check(int argc, char **argv)
 	struct prepared p = {.start_fd = -1,
 			     .artifacts_fd = -1,
 			     .sessions_fd = -1,
+			     .sessions_lock_fd = -1,
 			     .images_fd = -1,
 			     .own = {-1, -1, "", ""},
 			     .ledger_fd = -1};

@@ -69,6 +69,7 @@ struct prepared {
 	int start_fd;                      /* start, sealed */
 	int ledger_fd;                     /* of the launchers, launcher/ledger.h */
 	int sessions_fd;        /* "session-index" there, the server's; -1: off */
+	int sessions_lock_fd;   /* held as long as they are ours alone; -1: off */
 	int images_fd;          /* what sessions may be made of; -1: nothing */
 	char sessions_why[256]; /* when they are: why */
 	bool alone;             /* sessions are this process's, and go with it: */
@@ -99,6 +100,7 @@ struct alone {
 		.prepared = {.start_fd = -1,                 \
 			     .artifacts_fd = -1,             \
 			     .sessions_fd = -1,              \
+			     .sessions_lock_fd = -1,         \
 			     .images_fd = -1,                \
 			     .own = {-1, -1, "", ""},        \
 			     .ledger_fd = -1},               \
@@ -139,7 +141,7 @@ int identity_leave_root(const struct settings *s);
  * a mount namespace may have theirs; serving: it is made too. -1: state_format's */
 char *state_path(const struct settings *s); /* NULL: there is none; uid_base is decided */
 char *image_path(const struct settings *s); /* the store of images; NULL: none */
-int state_find(struct prepared *p, bool serving, struct err *e);
+int state_find(struct prepared *p, enum prepare_why why, struct err *e);
 /* state_format.c: before anything in the state directory is touched. -1 and *e: it has
  * the form of a newer server; 0 also where there is none, or NULL. stamp: one without its
  * number gets ours */

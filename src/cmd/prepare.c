@@ -321,7 +321,8 @@ static int prepare_broker(struct prepared *p, struct err *e)
 int prepare(struct prepared *p, unsigned slots, enum prepare_why why, struct err *e)
 {
 	p->start_fd = p->artifacts_fd = p->ledger_fd = -1;
-	p->sessions_fd = p->images_fd = p->own.fd = p->own.all_fd = -1;
+	p->sessions_fd = p->sessions_lock_fd = p->images_fd = p->own.fd = p->own.all_fd =
+		-1;
 	p->start = mem_zero(sizeof(*p->start));
 	if (slots > SETUP_SLOTS)
 		return err_ours(e, "SANDBOX_MAX_CONCURRENT=%u is above %d", slots,
@@ -337,7 +338,7 @@ int prepare(struct prepared *p, unsigned slots, enum prepare_why why, struct err
 	}
 	if (why != TO_CHECK && prepare_broker(p, e) < 0)
 		return -1;
-	if (state_find(p, why == TO_SERVE || why == TO_PREFETCH, e) < 0)
+	if (state_find(p, why, e) < 0)
 		return -1;
 	state_run_dirs(p);
 	cgroup_claim(&p->start->cgroups);
@@ -368,6 +369,7 @@ void prepared_done(struct prepared *p)
 	defer_close(&p->ledger_fd);
 	defer_close(&p->artifacts_fd);
 	defer_close(&p->sessions_fd);
+	defer_close(&p->sessions_lock_fd);
 	defer_close(&p->images_fd);
 	modes_done(&p->modes);
 	settings_done(&p->settings);

@@ -264,6 +264,9 @@ static _Noreturn void become_server(struct supervisor *s, int control_fd)
 	defer_close(&s->broker.socket_fd);
 	close(s->prepared.start_fd);
 	close(s->prepared.ledger_fd);
+	/* the supervisor's alone: his end is the moment when another may have it */
+	defer_close(&s->prepared.sessions_lock_fd);
+	s->prepared.sessions_lock_fd = -1;
 	cgroup_unlock();
 	loop_free(s->loop);
 	_exit(server_main(&s->prepared, &s->front, control_fd, s->launcher.socket_fd));
@@ -433,6 +436,7 @@ static int serve(bool stdio, int argc, char **argv)
 		.prepared = {.start_fd = -1,
 			     .artifacts_fd = -1,
 			     .sessions_fd = -1,
+			     .sessions_lock_fd = -1,
 			     .images_fd = -1,
 			     .own = {-1, -1, "", ""},
 			     .ledger_fd = -1},

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -195,6 +196,20 @@ static int open_place(struct prepared *p, const char *state)
 	return fcntl(p->own.fd, F_DUPFD_CLOEXEC, 0);
 }
 
+/* Two launchers would mount over the same files, and each would remove what the other has
+ * just made. Nobody but the server can open this directory, and so lock it. */
+static int lock_sessions(struct prepared *p, int index_fd)
+{
+	auto_fd int fd = openat(index_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (p->settings.docker) /* it has none */
+		return 0;
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -1;
+	p->sessions_lock_fd = take_fd(&fd);
+	return 0;
+}
+
 /* the files are the launcher's to give, and what there is the server's to know */
 static int make_sessions(struct prepared *p, const char *state, int *out_fd)
 {
@@ -208,17 +223,18 @@ static int make_sessions(struct prepared *p, const char *state, int *out_fd)
 	const uid_t uid = (uid_t)p->settings.uid_base - 1;
 	const uid_t maker = leaves_root(setup) ? setup->uid_base : 0; /* see open_seeds */
 
-	if (files_fd < 0 || index_fd < 0 ||
+	if (files_fd < 0 || index_fd < 0 || lock_sessions(p, index_fd) < 0 ||
 	    (setup->uid_base && fchown(files_fd, maker, maker) < 0) ||
 	    (p->settings.uid_base && fchown(index_fd, uid, uid) < 0))
 		return -1;
 	*out_fd = take_fd(&files_fd);
 	p->sessions_fd = take_fd(&index_fd);
-	return snprintf(setup->session_dir, sizeof(setup->session_dir), "%s%s%s/sessions",
-			state, p->alone ? "/" : "",
-			p->own.path) < (int)sizeof(setup->session_dir)
-		       ? 0
-		       : -1;
+	if (snprintf(setup->session_dir, sizeof(setup->session_dir), "%s%s%s/sessions",
+		     state, p->alone ? "/" : "",
+		     p->own.path) < (int)sizeof(setup->session_dir))
+		return 0;
+	errno = ENAMETOOLONG;
+	return -1;
 }
 
 /* made here, so that who is to add images finds it */
@@ -239,13 +255,20 @@ static int open_images(struct prepared *p, const char *state)
 static void open_sessions(struct prepared *p, const char *state)
 {
 	auto_fd int fd = -1;
+	const bool wanted = p->settings.sessions && state && state[0] == '/';
+	const bool made = wanted && make_sessions(p, state, &fd) == 0;
+	const bool taken = wanted && !made && errno == EWOULDBLOCK;
 
 	if (!p->settings.sessions) {
 		refuse_sessions(p, "sessions are off; SANDBOX_SESSIONS=on turns them on");
-	} else if (!state || state[0] != '/') {
+	} else if (!wanted) {
 		refuse_sessions(p, "sessions need a state directory: set "
 				   "SANDBOX_STATE_DIR to an absolute path");
-	} else if (make_sessions(p, state, &fd) < 0) {
+	} else if (taken) {
+		refuse_sessions(p, "another server has the sessions of this state "
+				   "directory: give each its own SANDBOX_STATE_DIR");
+		log_warn("session.off", "reason=\"%s\"", p->sessions_why);
+	} else if (!made) {
 		refuse_sessions(p, "the state directory of this server cannot be used");
 	} else if (open_images(p, state) < 0) {
 		refuse_sessions(p, "the directory of images cannot be used");
@@ -266,18 +289,19 @@ static int take_state(const char *path, bool serving, struct err *e)
 	return state_format(path, serving, e);
 }
 
-int state_find(struct prepared *p, bool serving, struct err *e)
+int state_find(struct prepared *p, enum prepare_why why, struct err *e)
 {
+	const bool serving = why == TO_SERVE || why == TO_PREFETCH;
 	auto_free char *path = state_path(&p->settings);
 	struct setup *setup = &p->start->setup;
 	auto_fd int seeds_fd = -1;
 
 	if (path && path[0] == '/' && take_state(path, serving, e) < 0)
 		return -1;
-	if (serving) {
+	if (why == TO_SERVE) /* who installs ahead leaves them to a server that runs */
 		open_sessions(p, path);
+	if (serving)
 		sweep_images(&p->settings);
-	}
 	if (!path || path[0] != '/') {
 		refuse_installs(p, "this server has no state directory");
 		snprintf(p->state_note, sizeof(p->state_note),

@@ -190,7 +190,10 @@ def test_layers_are_made_ahead(start, place, tmp_path):
     lists = tmp_path / "lists"
     lists.write_text('# ours\n["greet<2"]\n\n["outer", "greet"]\n["Greet <2"]\n')
     env = dict(settings(place), SANDBOX_STATE_DIR=s.state_dir)
+    half_made = s.state_dir + "/sessions/.new-0"  # of a session that the server is making meanwhile
+    os.makedirs(half_made)
     done = command("layers", "prefetch", str(lists), **env)
+    os.rmdir(half_made)
     words = [line.split(": ")[1].split(" in ")[0] for line in done.stdout.splitlines()]
     assert (done.returncode, words) == (0, ["installed", "installed", "was there"]), done
     for wanted in (["greet<2"], ["greet", "outer"]):

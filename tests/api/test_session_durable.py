@@ -5,6 +5,7 @@ import concurrent.futures
 import hashlib
 import http.client
 import os
+import signal
 import subprocess
 
 import pytest
@@ -116,6 +117,34 @@ def test_who_was_half_closed_is_closed_again_or_begins_anew(start, tmp_path):
     assert Session(s, "opened").out("ls") == ""
     opened.close()
     wait_for(lambda: files_left(s) == [], 30)
+
+
+def test_of_two_servers_the_first_has_the_sessions(start, tmp_path):
+    os.chmod(tmp_path, 0o755)
+    first = on(start, state_dir=str(tmp_path))
+    one = Session(first, "one")
+    one.write("kept", b"kept")
+    one.out("sleep 1000 >/dev/null 2>&1 &")
+    second = on(start, state_dir=str(tmp_path), SANDBOX_SESSION_IDLE_TIMEOUT="1s")
+    answer = call(second, "POST", "/sessions", {}, 501)
+    assert answer["code"] == "sessions_unavailable" and "another server" in answer["error"]
+    assert second.wait_log(r"session\.off .*another server")
+    assert second.execute("echo still")["stdout"] == "still\n"
+    assert one.out("cat kept; pgrep -c sleep") == "kept1\n"
+    second.stop()
+    assert one.out("cat kept; pgrep -c sleep") == "kept1\n"
+    # the lock goes with the supervisor, whoever of his is still alive
+    os.kill(first.pid, signal.SIGKILL)
+    first.proc.wait()
+    third = on(start, state_dir=str(tmp_path))
+    first.kill()
+    one.server = third
+    assert one.out("cat kept") == "kept"
+    assert call(start(mode="shell", state_dir=str(tmp_path)), "GET", "/sessions", status=501)
+    third.stop()
+    one.server = on(start, state_dir=str(tmp_path))
+    assert one.out("cat kept") == "kept"
+    one.close()
 
 
 def test_variables_of_any_bytes_are_kept(start, tmp_path):
