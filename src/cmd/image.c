@@ -27,7 +27,7 @@
 #define WANTED "want list, add, pull or remove (try image --help)"
 #define MAX_MB 8192
 #define MAX_MB_MOST (1u << 24)
-#define SESSION_TEXT (1u << 20)
+#define SESSION_TEXT (16 << 20) /* session/store.c writes no more */
 
 static const char usage[] =
 	"usage: sandbox-server image list [--json] [SETTINGS]\n"
@@ -130,46 +130,64 @@ static int list(int store_fd, const struct options *o, struct err *e)
 	return fflush(stdout) == 0 ? 0 : err_errno(e, "write the list");
 }
 
-static bool file_names(int dir_fd, const char *file, const char *name)
+/* 1: of a session that has it, 0: of another; -1 and *e: nobody can tell */
+static int file_names(int dir_fd, const char *file, const char *name, struct err *e)
 {
-	auto_free char *text = mem_zero(SESSION_TEXT);
-	const ssize_t len = fs_read_at(dir_fd, file, text, SESSION_TEXT);
+	struct stat st;
+	const bool there = fstatat(dir_fd, file, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	const size_t room = there && st.st_size < SESSION_TEXT ? (size_t)st.st_size + 1
+							       : 1;
+	auto_free char *text = mem_zero(room);
+	const ssize_t len = there ? fs_read_at(dir_fd, file, text, room) : -1;
+	const bool closed = len < 0 && errno == ENOENT; /* meanwhile */
 	struct json *v = len < 0 ? NULL
 				 : json_parse(text, (size_t)len, &json_request_limits,
 					      NULL);
 	const char *image = v ? json_text(json_member(v, "image"), NULL) : NULL;
-	const bool is = image && strcmp(image, name) == 0;
+	const bool whole = v, is = image && strcmp(image, name) == 0;
 
 	json_free(v);
-	return is;
+	if (whole || closed)
+		return is;
+	return err_bad(e, "'%s' may be in use: session-index/%s cannot be read", name,
+		       file);
 }
 
-/* sessions whose files lie over this image, whether a server runs or not: what is kept of
- * each has its "image" */
-static unsigned sessions_of(const struct settings *s, const char *name)
+/* Sessions whose files lie over this image, whether a server runs or not: what is kept of
+ * each has its "image". -1 and *e: nobody can tell. */
+static int sessions_of(const struct settings *s, const char *name, struct err *e)
 {
 	auto_free char *state = state_path(s);
 	auto_free char *path = state ? mem_printf("%s/session-index", state) : NULL;
 	DIR *dir = path ? opendir(path) : NULL;
 	struct dirent *d;
-	unsigned n = 0;
+	int n = 0, is = 0;
 
-	while (dir && (d = readdir(dir)))
-		n += d->d_name[0] != '.' && file_names(dirfd(dir), d->d_name, name);
+	if (path && !dir && errno != ENOENT)
+		return err_errno(e, "read '%s'", path);
+	while (dir && is >= 0 && (d = readdir(dir))) {
+		if (d->d_name[0] == '.')
+			continue;
+		is = file_names(dirfd(dir), d->d_name, name, e);
+		n += is;
+	}
 	if (dir)
 		closedir(dir);
-	return n;
+	return is < 0 ? -1 : n;
 }
 
 static int remove_one(const struct settings *s, int store_fd, const char *name,
 		      struct err *e)
 {
-	const unsigned used = sessions_of(s, name);
+	int used;
 
 	if (!image_name_ok(name))
 		return err_bad(e, "'%.80s' is no name of an image", name);
+	used = sessions_of(s, name, e);
+	if (used < 0)
+		return -1;
 	if (used)
-		return err_bad(e, "'%s' is in use by %u session%s: close %s first", name,
+		return err_bad(e, "'%s' is in use by %d session%s: close %s first", name,
 			       used, used == 1 ? "" : "s", used == 1 ? "it" : "them");
 	if (store_fd >= 0 && image_remove(store_fd, name) == 0)
 		return 0;

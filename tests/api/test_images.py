@@ -324,6 +324,20 @@ def test_one_in_use_is_not_removed(store):
             json.dump({"id": str(i), "image": image}, f)
     done = store.run("remove", "x:1")
     assert done.stderr == "sandbox-server: 'x:1' is in use by 2 sessions: close them first\n"
+    # a session may have variables of a megabyte; of which a byte may take six
+    for i in (0, 2):
+        os.unlink(f"{index}/{i}.json")
+    with open(f"{index}/0.json", "w", encoding="ascii") as f:
+        json.dump({"id": "0", "env": [f"A{n}=" + "\1" * 125000 for n in range(8)], "image": "x:1"}, f)
+    done = store.run("remove", "x:1")
+    assert done.stderr == "sandbox-server: 'x:1' is in use by 1 session: close it first\n"
+    # what tells nothing may be of any
+    for broken in ("", '{"id": "0", "ima', " " * (16 << 20)):
+        with open(f"{index}/0.json", "w", encoding="ascii") as f:
+            f.write(broken)
+        done = store.run("remove", "x:1")
+        assert done.stderr == "sandbox-server: 'x:1' may be in use: session-index/0.json cannot be read\n"
+        assert done.returncode == 1 and tree(root)
     shutil.rmtree(index)
     fd = os.open(os.path.dirname(root), os.O_RDONLY | os.O_DIRECTORY)
     fcntl.flock(fd, fcntl.LOCK_SH)  # as whoever has it open does
