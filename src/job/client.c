@@ -164,6 +164,10 @@ static void on_report(struct jobs *j, const struct report *r)
 
 #define NO_SHELL "the session has no shell that can be started, /bin/bash or /bin/sh"
 
+#define TOO_LONG                                                                       \
+	"the command, its args and its env, with those of its session, are more than " \
+	"the kernel takes together"
+
 #define NO_VOLUME \
 	"a volume of this session is no longer one of SANDBOX_VOLUMES; its files stay"
 
@@ -197,6 +201,7 @@ static const struct session_answer {
 	 "workdir is not a directory that can be entered"},
 	{"exec", ENOENT, ERR_THEIRS, 409, "no_shell", NO_SHELL},
 	{"exec", EACCES, ERR_THEIRS, 409, "no_shell", NO_SHELL},
+	{"exec", E2BIG, ERR_THEIRS, 400, "bad_request", TOO_LONG},
 	{"session_busy", 0, ERR_THEIRS, 409, "session_busy",
 	 "a command is running in the session; \"force\":true ends it"},
 	{"session_restore", ENOENT, ERR_THEIRS, 404, "no_such_checkpoint",
@@ -254,6 +259,12 @@ static bool session_failure(const struct failure *f, struct err *e)
 	return true;
 }
 
+/* of any run, where the stack that the host allows is small */
+static bool is_too_long(const struct failure *f)
+{
+	return f->num == E2BIG && strcmp(f->step, "exec") == 0;
+}
+
 static void on_failure(struct job *job, const struct failure *f)
 {
 	struct err e;
@@ -265,7 +276,8 @@ static void on_failure(struct job *job, const struct failure *f)
 	}
 	if (job->ended)
 		(void)queue_refuse_draining(&e);
-	else if ((job->plan.session || job->plan.kept) && session_failure(f, &e))
+	else if ((job->plan.session || job->plan.kept || is_too_long(f)) &&
+		 session_failure(f, &e))
 		;
 	else if (f->busy)
 		(void)queue_refuse_busy(job->jobs, &e);

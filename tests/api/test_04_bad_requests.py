@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from conftest import SANITIZED, post
+from conftest import SANITIZED, Server, post
 from support import check_healthy
 
 MIB = 1024 * 1024
@@ -272,3 +272,19 @@ def test_bad_requests_leave_no_trace(server):
             assert c.reply().status == 400
     assert server.rss_kb() - before < 16 * 1024
     check_healthy(server)
+
+
+class SmallStack(Server):
+    def command_line(self, args, env):
+        return ["prlimit", f"--stack={MIB}:{MIB}", *super().command_line(args, env)]
+
+
+def test_words_that_this_host_has_no_stack_for():
+    s = SmallStack({"SANDBOX_WARM": "0"}, mode="shell")
+    try:
+        r = s.post("/execute", {"code": "echo ok", "env": {f"A{n}": "x" * 100000 for n in range(5)}})
+        assert (r.status, r.json["code"]) == (400, "bad_request"), r.body
+        assert "env" in r.json["error"]
+        assert s.execute("echo ok")["stdout"] == "ok\n"
+    finally:
+        s.stop()
