@@ -62,7 +62,8 @@ struct sessions {
 	pid_t remover;
 	int remover_fd; /* -1: nothing is removed at the moment */
 	bool remove_again;
-	bool remove_held; /* by somebody who compares: when he has */
+	bool remove_held; /* by somebody who compares: when he has, */
+	bool read_over;   /* as one has since the last who removes began */
 	bool tried;       /* whether an overlay can be mounted: */
 	int refused;      /* errno, 0: it can */
 	int unmapped;     /* the same, of an image as root is shown it */

@@ -257,6 +257,7 @@ void session_dir_sweep(struct launcher *l)
 	s->remove_again = s->remover_fd >= 0;
 	if (s->remove_again)
 		return;
+	s->read_over = false;
 	s->remover = fork();
 	if (s->remover == 0)
 		session_remove_all(l, parent);

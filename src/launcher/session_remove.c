@@ -340,6 +340,7 @@ int session_remove_begin(struct launcher *l)
 	if (index_fd >= 0)
 		(void)session_each_name(s->dir_fd, forget_unknown,
 					&index_fd); /* the next start tries */
+	session_remove_done(l);
 	s->before = mem_zero(sizeof(*s->before));
 	return session_each_name(s->pool_fd, add_name, s->before);
 }
@@ -351,7 +352,7 @@ void session_removed(struct launcher *l, int status)
 	if (status == 0)
 		session_remove_done(l);
 	else if (WIFEXITED(status) && WEXITSTATUS(status) == HELD)
-		s->remove_held = true;
+		*(s->read_over ? &s->remove_again : &s->remove_held) = true;
 	else
 		log_warn("session.left", "what=files status=%d", status);
 }
@@ -360,7 +361,8 @@ void session_read_over(struct launcher *l)
 {
 	struct sessions *s = &l->sessions;
 
-	if (!s->remove_held && s->remover_fd < 0)
+	s->read_over = true;
+	if (!s->remove_held)
 		return;
 	s->remove_held = false;
 	session_dir_sweep(l);

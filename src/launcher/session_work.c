@@ -158,8 +158,14 @@ static int lock_layers(const struct view *v)
 	return 0;
 }
 
+static bool same_layers(const struct session_stack *a, const struct session_stack *b)
+{
+	return a->depth == b->depth && memcmp(a->layer, b->layer, sizeof(a->layer)) == 0;
+}
+
 /* Nobody removes what is locked, and nothing of a layer that somebody has was removed
- * before: so they are whole if the session has the same layers when all are. */
+ * before: so they are whole if the session has the same layers when all are. EBUSY: it
+ * has others each time, or was closed. */
 static int open_views(const struct launcher *l, struct diff_ask *ask, struct view *a,
 		      struct view *b)
 {
@@ -174,14 +180,16 @@ static int open_views(const struct launcher *l, struct diff_ask *ask, struct vie
 				     lock_layers(a) < 0 || lock_layers(b) < 0
 			     ? -1
 			     : 0;
-		if (read_stacks(l, ask) < 0)
+		if (read_stacks(l, ask) < 0) {
+			errno = errno == ENOENT ? EBUSY : errno;
 			return -1;
-		if (rc == 0 && had.depth == ask->now.depth &&
-		    memcmp(had.layer, ask->now.layer, sizeof(had.layer)) == 0)
-			return 0;
+		}
+		if (same_layers(&had, &ask->now))
+			return rc;
 		view_close(a);
 		view_close(b);
 	}
+	errno = EBUSY;
 	return -1;
 }
 
@@ -196,7 +204,7 @@ static _Noreturn void diff_main(const struct launcher *l, struct diff_ask *ask)
 	if (sys_keep_fds(fds, 3) < 0 || setrlimit(RLIMIT_CPU, &cpu) < 0)
 		_exit(1);
 	if (open_views(l, ask, &a, &b) < 0)
-		_exit(DIFF_CHANGED);
+		_exit(errno == EBUSY ? DIFF_CHANGED : 1);
 	session_test_hold(l, "session_diff");
 	if (add_image(l, ask->now.image, &a) < 0 || add_image(l, ask->now.image, &b) < 0)
 		_exit(1);
