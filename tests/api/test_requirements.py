@@ -190,6 +190,7 @@ def test_layers_are_made_ahead(start, place, tmp_path):
     lists = tmp_path / "lists"
     lists.write_text('# ours\n["greet<2"]\n\n["outer", "greet"]\n["Greet <2"]\n')
     env = dict(settings(place), SANDBOX_STATE_DIR=s.state_dir)
+    s.post("/sessions", {})  # then the server itself has removed what was half made before it
     half_made = s.state_dir + "/sessions/.new-0"  # of a session that the server is making meanwhile
     os.makedirs(half_made)
     done = command("layers", "prefetch", str(lists), **env)
