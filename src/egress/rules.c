@@ -153,6 +153,18 @@ int rules_add_index(struct rules *r, const char *host, unsigned port, struct err
 	return add(r, &rule, e);
 }
 
+int rules_add_public(struct rules *r, const char *host, unsigned port)
+{
+	struct rule rule = {.kind = RULE_NAME, .port = (uint16_t)port};
+	struct name name;
+
+	if ((port != 80 && port != 443) || r->count == RULES_MAX ||
+	    name_parse(host, strlen(host), &name) < 0 || name.is_address)
+		return -1;
+	memcpy(rule.name, name.text, sizeof(rule.name));
+	return add(r, &rule, NULL);
+}
+
 static bool is_below(const char *name, const char *top)
 {
 	const size_t len = strlen(name), top_len = strlen(top);
@@ -171,6 +183,12 @@ static bool in_range(const struct rule *range, const struct address *a)
 static bool is_wide(const struct rule *range)
 {
 	return range->bits < (address_is_ipv4(&range->net) ? ADDRESS_IPV4_BITS + 8 : 7);
+}
+
+/* to every name of its list, though it be near */
+static bool opens(const struct rule *range)
+{
+	return range->kind == RULE_RANGE && !range->host_only && !is_wide(range);
 }
 
 static bool port_covers(unsigned ceiling, unsigned wanted)
@@ -228,6 +246,14 @@ int rules_add_ranges(struct rules *r, const struct rules *ceiling, struct err *e
 	return 0;
 }
 
+int rules_add_all(struct rules *r, const struct rules *others, struct err *e)
+{
+	for (uint32_t i = 0; i < others->count; i++)
+		if (add(r, &others->rule[i], e) < 0)
+			return -1;
+	return 0;
+}
+
 static bool has_port(const struct rule *rule, unsigned port)
 {
 	return rule->port ? rule->port == port : port == 80 || port == 443;
@@ -268,8 +294,7 @@ bool rules_address(const struct rules *r, const struct address *a, unsigned port
 	int is = (int)address_reach(a);
 
 	for (uint32_t i = 0; i < r->count; i++)
-		if (r->rule[i].kind == RULE_RANGE && !r->rule[i].host_only &&
-		    !is_wide(&r->rule[i]) && has_port(&r->rule[i], port) &&
+		if (opens(&r->rule[i]) && has_port(&r->rule[i], port) &&
 		    in_range(&r->rule[i], a))
 			return true;
 	if (is < REACH_NEAR && address_is_own(a))
@@ -288,5 +313,25 @@ bool rules_sane(const struct rules *r)
 		    rule->bits > 128 || !memchr(rule->name, 0, sizeof(rule->name)))
 			return false;
 	}
+	return true;
+}
+
+static bool is_within(const struct rule *wanted, const struct rules *ceiling)
+{
+	for (uint32_t i = 0; i < ceiling->count; i++) {
+		const struct rule *have = &ceiling->rule[i];
+
+		if (rule_covers(have, wanted) && wanted->reach <= have->reach &&
+		    (!opens(wanted) || opens(have)))
+			return true;
+	}
+	return false;
+}
+
+bool rules_within(const struct rules *r, const struct rules *ceiling)
+{
+	for (uint32_t i = 0; i < r->count; i++)
+		if (!is_within(&r->rule[i], ceiling))
+			return false;
 	return true;
 }

@@ -58,6 +58,11 @@ void rules_add_any(struct rules *r);
  * host only if it is an address, or "localhost", by name.
  */
 int rules_add_index(struct rules *r, const char *host, unsigned port, struct err *e);
+/* a host by name that nobody but an index named: public, and on port 80 or 443; -1: it is
+ * not such, or there is no room */
+int rules_add_public(struct rules *r, const char *host, unsigned port);
+/* all of the other's as well */
+int rules_add_all(struct rules *r, const struct rules *others, struct err *e);
 /* everything that `wanted` allows, `ceiling` allows too */
 bool rules_cover(const struct rules *ceiling, const struct rule *wanted);
 /* after rules_cover for each: those open no addresses of their own, the operator's ranges
@@ -71,5 +76,7 @@ bool rules_address(const struct rules *r, const struct address *a, unsigned port
 		   int reach);
 /* as it came from another process */
 bool rules_sane(const struct rules *r);
+/* sane ones: none leads to a host, a port or an address that the ceiling does not */
+bool rules_within(const struct rules *r, const struct rules *ceiling);
 
 #endif

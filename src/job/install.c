@@ -267,27 +267,29 @@ static void refuse_all(struct job *install)
 	}
 }
 
+bool install_learns(const struct settings *s, const struct mode *m)
+{
+	return m->install_hosts && m->id == MODE_PYTHON && !s->allow_build;
+}
+
 /*
  * An index names the host that its files are at, and we learn it when the installer is
  * refused there; it is ended then, and begins again. No code of a package runs in an
  * install and uv follows no address that a package names, so nobody but the index names
- * any. Where either is not so, as with npm, nothing is learned. As the index itself it
- * may be a private host, but neither this one nor a bare address.
+ * any. Where either is not so, as with npm, nothing is learned. What an index may be
+ * because the operator named it, a host that only the index names may not: it is public,
+ * and on a usual port.
  */
 static void learn(struct job *install, const char *host, unsigned port)
 {
 	const struct mode *m = install->request.mode;
 	struct rules *r = &install->jobs->learned[m->id];
-	struct name name;
 
-	if (!m->install_hosts || install->learned || m->id != MODE_PYTHON ||
-	    install->jobs->settings->allow_build ||
-	    name_parse(host, strlen(host), &name) < 0 || name.is_address ||
-	    strcmp(name.text, "localhost") == 0)
+	if (install->learned || !install_learns(install->jobs->settings, m))
 		return;
 	if (r->count == 0)
 		*r = *m->install_hosts;
-	if (r->count == RULES_MAX || rules_add_index(r, host, port, NULL) < 0)
+	if (rules_add_public(r, host, port) < 0)
 		return;
 	install->learned = true;
 	log_info("install.host", LOG_IDS " host=\"%s\" port=%u", JOB_IDS(install), host,
@@ -296,17 +298,25 @@ static void learn(struct job *install, const char *host, unsigned port)
 	client_kill(install);
 }
 
+static bool of_index(const struct job *install, const struct egress_news *n)
+{
+	struct name name;
+
+	return name_parse(n->host, strlen(n->host), &name) == 0 &&
+	       rules_host(install->request.mode->install_hosts, &name, n->port) >= 0;
+}
+
 void install_refused(struct job *install, const struct egress_news *n)
 {
-	const bool near = n->verdict == EGRESS_BAD_ADDRESS;
-
 	if (!install->installs || !n->host[0] ||
-	    (!near && n->verdict != EGRESS_NOT_LISTED))
+	    (n->verdict != EGRESS_BAD_ADDRESS && n->verdict != EGRESS_NOT_LISTED))
 		return;
 	snprintf(install->refused_host, sizeof(install->refused_host), "%s", n->host);
-	install->refused_near = near;
-	if (!near)
+	install->refused = REFUSED_UNLISTED;
+	if (n->verdict == EGRESS_NOT_LISTED)
 		learn(install, n->host, n->port);
+	else
+		install->refused = of_index(install, n) ? REFUSED_NEAR : REFUSED_LEARNED;
 }
 
 static bool try_again(struct job *install)

@@ -71,6 +71,14 @@ static const struct {
 	[LAYER_FAULT] = {"failed", "what was installed could not be kept"},
 };
 
+static const char *const refused[] = {
+	[REFUSED_UNLISTED] = "is not of an index",
+	[REFUSED_NEAR] = "of an index leads to this host or its link: name it by its "
+			 "address",
+	[REFUSED_LEARNED] = "has an index's files and is not public: name it in "
+			    "SANDBOX_PYTHON_INDEX",
+};
+
 static bool says(const struct capture *c, const char *text)
 {
 	return c->kept.len && memmem(c->kept.bytes, c->kept.len, text, strlen(text));
@@ -97,13 +105,8 @@ static void by_words(const struct job *install, struct install_why *out)
 	if (install->refused_host[0] && (strcmp(out->reason, "failed") == 0 ||
 					 strcmp(out->reason, "unreachable") == 0)) {
 		out->reason = "refused_host";
-		snprintf(
-			out->text, sizeof(out->text),
-			install->refused_near
-				? "host '%s' of an index leads to this host or its link: "
-				  "name it by its address"
-				: "host '%s' is not of an index",
-			install->refused_host);
+		snprintf(out->text, sizeof(out->text), "host '%s' %s",
+			 install->refused_host, refused[install->refused]);
 	}
 }
 

@@ -220,6 +220,8 @@ void jobs_fail_all(
 	struct jobs *j); /* whoever waits is told 503 draining, and it is over */
 
 const char *verdict_name(enum verdict v); /* "ok", "nonzero_exit", ... */
+/* an install of this mode may reach hosts that its index names: public ones */
+bool install_learns(const struct settings *s, const struct mode *m);
 /* seconds for people, in `room`: 1000 is "1", 500 is "0.5" */
 const char *job_seconds(uint32_t ms, char room[16]);
 

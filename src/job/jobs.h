@@ -37,6 +37,13 @@ struct job_pipe {
 	size_t live_at; /* bytes of the capture already given to on_output */
 };
 
+/* a host, to an install */
+enum install_refused {
+	REFUSED_UNLISTED,
+	REFUSED_NEAR,    /* an index's: its address */
+	REFUSED_LEARNED, /* the same of one that an index named */
+};
+
 struct job {
 	struct jobs *jobs;
 	struct job *next;
@@ -63,7 +70,7 @@ struct job {
 	unsigned install_tries, install_rounds;
 	bool learned; /* an install: a host that it may reach the next time */
 	char refused_host[NAME_ROOM]; /* an install: the last that it may not; or "" */
-	bool refused_near;            /* by its address, not by its name */
+	enum install_refused refused; /* why */
 	uint64_t install_began_ns;
 	struct loop_timer grace; /* after MSG_DONE: the pipes' last chance */
 	struct files_reader files;

@@ -25,6 +25,8 @@ NAMES = {
     "sub.ok.test": [PUBLIC],
     "example.org": [PUBLIC],
     "other.test": [PUBLIC],
+    "index.test": [PUBLIC],
+    "files.test": [PUBLIC],
     "six.test": [PUBLIC6],
     "private.test": [HERE],
     "loop.test": ["127.0.0.1"],
@@ -42,6 +44,13 @@ NAMES = {
     "link.test": ["fe80::1"],
     "both.test": ["127.0.0.1", PUBLIC],
     "rebind.test": None,  # another answer each time
+}
+FILES = {  # where an index says that the wheel of a package is
+    "greet": "http://files.test",
+    "near": "http://private.test",
+    "here": "http://loop.test",
+    "odd": "http://files.test:22",
+    "bare": "http://10.77.0.2",
 }
 asked = {"names": [], "hits": []}
 turns = iter(range(1 << 30))
@@ -94,7 +103,9 @@ class Host(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", urllib.parse.parse_qs(path.query)["u"][0])
             self.send_header("Content-Length", "0")
             return self.end_headers()
-        if path.path.startswith("/git/"):
+        if path.path.startswith("/simple/"):
+            return self.index(path.path.split("/")[2])
+        if path.path.startswith(("/git/", "/wheels/")):
             return self.file(path.path)
         if path.path in ("/slow", "/endless"):
             self.send_response(200)
@@ -107,6 +118,19 @@ class Host(http.server.BaseHTTPRequestHandler):
                 return None
         return self.say(f"world {self.headers['Host']}".encode())
 
+    do_HEAD = do_GET
+
+    def index(self, name):
+        """The page of a package; a redirect, for one whose name says where to."""
+        if name.startswith("to-"):
+            self.send_response(302)
+            self.send_header("Location", FILES[name[3:]] + "/simple/greet/")
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+        wheel = f"{name}-1.0-py3-none-any.whl"
+        body = f'<a href="{FILES[name]}/wheels/{wheel}">{wheel}</a>\n'.encode() if name in FILES else b""
+        return self.say(body, 200 if body else 404, "text/html")
+
     def file(self, path):
         """Of a repository that lies beside the certificate, as any web server would have it."""
         try:
@@ -115,11 +139,13 @@ class Host(http.server.BaseHTTPRequestHandler):
         except OSError:
             return self.say(b"", 404)
 
-    def say(self, body, status=200):
+    def say(self, body, status=200, kind="application/octet-stream"):
         self.send_response(status)
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command == "GET":
+            self.wfile.write(body)
 
 
 class Server(http.server.ThreadingHTTPServer):
