@@ -3,8 +3,9 @@
  * attack_egress.c - rows of NW about runs that have network
  *
  * The list of these runs has one port of this host's loopback, on which nobody but the
- * side outside listens, and a name that is never asked for. Whatever else the broker lets
- * through would be the failure; and it is refused before anything is resolved or sent.
+ * side outside listens, and a name that is never asked for; both are the operator's word
+ * to the broker, too. Whatever else it lets through would be the failure; and it is
+ * refused before anything is resolved or sent.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -180,6 +181,10 @@ void nw09(struct tries *t)
 	}
 }
 
+static char listed[64]; /* "": no port can be listened on */
+static char listed_port[8];
+static int listed_fd = -1;
+
 static int listen_here(char out_port[8])
 {
 	struct sockaddr_in at = {.sin_family = AF_INET,
@@ -192,6 +197,15 @@ static int listen_here(char out_port[8])
 		return -1;
 	snprintf(out_port, 8, "%u", ntohs(at.sin_port));
 	return take_fd(&fd);
+}
+
+int egress_cases_begin(struct rules *allowed, struct err *e)
+{
+	listed_fd = listen_here(listed_port);
+	if (listed_fd < 0)
+		return 0;
+	snprintf(listed, sizeof(listed), LISTED ",127.0.0.1:%s", listed_port);
+	return rules_parse(allowed, listed, e);
 }
 
 static unsigned count_clients(int fd)
@@ -212,21 +226,17 @@ static void run_listed(struct battery *b, struct tries *t, struct attack_run *r,
 		       bool empty)
 {
 	static struct rules rules; /* as long as the run may be looked at */
-	static char port[8];
-	char text[64];
-	auto_fd int fd = listen_here(port);
 	struct err e = {0};
 
 	memset(&rules, 0, sizeof(rules));
-	snprintf(text, sizeof(text), LISTED ",127.0.0.1:%s", port);
-	if (fd < 0 || rules_parse(&rules, empty ? " , " : text, &e) < 0) {
+	if (!listed[0] || rules_parse(&rules, empty ? " , " : listed, &e) < 0) {
 		skip(t, "no port of the loopback can be listened on");
 		return;
 	}
-	r->words[0] = port;
+	r->words[0] = listed_port;
 	r->network = &rules;
 	run_inside(b, t, r);
-	expect(t, count_clients(fd) == (empty ? 0 : 1), "somebody connected");
+	expect(t, count_clients(listed_fd) == (empty ? 0 : 1), "somebody connected");
 }
 
 /* where a run that asks for network can have none, it is not run without */

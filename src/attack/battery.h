@@ -123,6 +123,8 @@ struct battery {
 /* the launcher has reported. Runs everything; -1 and *e when nothing can be run at all */
 int battery_run(struct battery *b, struct err *e);
 void battery_done(struct battery *b);
+/* attack_egress.c, before there is a broker: what its cases list is allowed */
+int egress_cases_begin(struct rules *allowed, struct err *e);
 /* the observer of its jobs: arg is the battery */
 void battery_on_output(void *arg, uint64_t who, enum job_stream s, const char *text,
 		       size_t len);

@@ -4,7 +4,8 @@
  *
  * Runs in: the supervisor, and the new process up to mother_main(). It is not executed
  * anew: what it has of the supervisor's memory is its settings, its environment is wiped
- * like the server's.
+ * like the server's. What brokers may be told is found before the fork: the server, which
+ * orders them, reads hostile bytes.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,9 +21,11 @@
 #include "base/defer.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/sys.h"
 #include "cmd/cmd.h"
 #include "egress/broker.h"
+#include "job/job.h"
 
 enum { MOTHER_SOCKET_FD = 3 };
 
@@ -36,7 +39,31 @@ static int choose_resolver(void)
 		       : 0;
 }
 
-static _Noreturn void become_mother(const struct prepared *p, int socket_fd)
+/* an install is told of hosts by the indexes themselves, too: then it may be any that is
+ * public */
+static int find_ceiling(const struct prepared *p, struct egress_ceiling *out,
+			struct err *e)
+{
+	const struct settings *s = &p->settings;
+
+	if (s->network_rules)
+		out->runs = *s->network_rules;
+	for (size_t i = 0; i < p->modes.count; i++) {
+		const struct mode *m = &p->modes.mode[i];
+
+		if (m->install_row < 0 || !m->install_hosts)
+			continue;
+		if (rules_add_all(&out->installs, m->install_hosts, e) < 0)
+			return -1;
+		if (install_learns(s, m))
+			rules_add_any(&out->installs);
+	}
+	out->listens = s->min_isolation <= LEVEL_LANDLOCK;
+	return 0;
+}
+
+static _Noreturn void become_mother(const struct prepared *p,
+				    const struct egress_ceiling *most, int socket_fd)
 {
 	const struct settings *s = &p->settings;
 
@@ -52,17 +79,21 @@ static _Noreturn void become_mother(const struct prepared *p, int socket_fd)
 		log_error("egress.confine", "errno=%d", errno);
 		_exit(1);
 	}
-	_exit(mother_main(MOTHER_SOCKET_FD, p->world));
+	_exit(mother_main(MOTHER_SOCKET_FD, p->world, most));
 }
 
 int broker_start(const struct prepared *p, struct launched *out, struct err *e)
 {
+	auto_free struct egress_ceiling *most = NULL;
 	auto_fd int theirs = -1;
 	auto_fd int ours = -1;
 	int pair[2];
 
 	if (!p->broker_calls)
 		return 0;
+	most = mem_zero(sizeof(*most));
+	if (find_ceiling(p, most, e) < 0)
+		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_errno(e, "make the brokers' socket");
 	ours = pair[0];
@@ -71,7 +102,7 @@ int broker_start(const struct prepared *p, struct launched *out, struct err *e)
 	if (out->pid < 0)
 		return err_errno(e, "fork the brokers' mother");
 	if (out->pid == 0)
-		become_mother(p, theirs);
+		become_mother(p, most, theirs);
 	out->pid_fd = sys_pidfd_open(out->pid, 0);
 	if (out->pid_fd < 0) {
 		err_errno(e, "watch the brokers' mother");

@@ -275,13 +275,16 @@ static void print_all(struct selftest *s)
 	buf_done(&b);
 }
 
-/* cases bring their own lists, and go nowhere by another host */
-static void allow_network(struct settings *s)
+/* what cases have on their lists is allowed; they go nowhere by another host */
+static int allow_network(struct settings *s, struct err *e)
 {
-	if (!s->network_rules && !s->network_pod)
-		s->network_rules = mem_zero(sizeof(*s->network_rules));
 	free(s->egress_proxy);
 	s->egress_proxy = mem_copy("none");
+	if (s->network_pod)
+		return 0;
+	if (!s->network_rules)
+		s->network_rules = mem_zero(sizeof(*s->network_rules));
+	return egress_cases_begin(s->network_rules, e);
 }
 
 static int run_it(struct selftest *s, struct err *e)
@@ -297,10 +300,10 @@ static int run_it(struct selftest *s, struct err *e)
 	settings->max_concurrent = SLOTS;
 	if (settings->warm == WARM_AUTO)
 		settings->warm = 1; /* of each row: as good as more */
-	allow_network(settings);
 	settings->log_level = LOG_ERROR +
 			      1; /* what fails here is meant to, and is told */
-	if (prepare(&s->alone.prepared, SLOTS, TO_SELFTEST, e) < 0 ||
+	if (allow_network(settings, e) < 0 ||
+	    prepare(&s->alone.prepared, SLOTS, TO_SELFTEST, e) < 0 ||
 	    alone_start(&s->alone, &observer, on_signal, e) < 0)
 		return -1;
 	s->battery.arg = s;

@@ -64,13 +64,16 @@ static int forbid_processes(void)
 #endif
 }
 
-static int read_order(int fd, struct egress_order *out)
+static void read_order(int fd, const struct egress_ceiling *most,
+		       struct egress_order *out)
 {
-	if (pread(fd, out, sizeof(*out), 0) != (ssize_t)sizeof(*out) ||
-	    !rules_sane(&out->rules) || !memchr(out->secret, 0, sizeof(out->secret)) ||
-	    out->connections == 0 || out->connections > BROKER_CONNECTIONS)
-		return -1;
-	return 0;
+	enum order_fault why = ORDER_FRAME;
+
+	if (pread(fd, out, sizeof(*out), 0) == (ssize_t)sizeof(*out))
+		why = order_judge(out, most);
+	if (why != ORDER_FINE)
+		_exit(BROKER_REFUSES + (int)why);
+	close(fd);
 }
 
 static void tell(struct broker *b, const struct egress_news *n)
@@ -259,21 +262,22 @@ static _Noreturn void loop(struct broker *b, int run_fd)
 	}
 }
 
-_Noreturn void broker_main(const struct egress_world *w, int order_fd, int control_fd,
-			   int run_fd)
+_Noreturn void broker_main(const struct egress_world *w,
+			   const struct egress_ceiling *most, int fds[])
 {
 	struct broker *b = mem_zero(sizeof(*b));
+	int run_fd = take_fd(&fds[ORDER_RUN]);
 
 	prctl(PR_SET_NAME, "sandbox-egress", 0, 0, 0);
 	/* with the mother; if she is gone already, the server's end is, or will be */
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	b->world = w;
-	b->control_fd = control_fd;
+	b->control_fd = take_fd(&fds[ORDER_CONTROL]);
 	b->listen_fd = -1;
 	pthread_mutex_init(&b->lock, NULL);
-	if (read_order(order_fd, &b->order) < 0 || forbid_processes() < 0)
+	read_order(take_fd(&fds[ORDER_WHAT]), most, &b->order);
+	if (forbid_processes() < 0)
 		_exit(1);
-	close(order_fd);
 	b->bytes_left = b->order.bytes;
 	b->deadline_ns = broker_now_ns() + (uint64_t)b->order.time_ms * 1000000u;
 	if (b->order.listens) {

@@ -3,6 +3,7 @@
  * broker.h - the processes that connect for runs
  *
  *	mother.c      one at a time, forks a broker for each order of the server
+ *	order.c       in a run's, first: may it be told that
  *	broker.c      a run's: accepts, counts, tells, ends
  *	connection.c  in a thread of that one: a client's words, the answer
  *	reach.c       in the same: the rules asked, the name resolved, the way there
@@ -48,9 +49,34 @@ int upstream_find(const char *setting, struct egress_world *out, struct err *e);
 const struct upstream *upstream_for(const struct egress_world *w, enum proxy_kind kind,
 				    const struct name *host);
 
+/* ---- order.c */
+
+/* the operator's word, whatever has become of the server */
+struct egress_ceiling {
+	struct rules runs;     /* SANDBOX_NETWORK */
+	struct rules installs; /* of the indexes, and what these may name */
+	bool listens;          /* installs may be at the level landlock */
+};
+
+enum order_fault {
+	ORDER_FINE,
+	ORDER_FRAME, /* size, descriptors */
+	ORDER_NO_SENSE,
+	ORDER_RULES,
+	ORDER_LISTENS,
+	ORDER_FAULTS
+};
+
+/* an order as it came from another process */
+enum order_fault order_judge(const struct egress_order *o,
+			     const struct egress_ceiling *most);
+const char *order_fault_name(enum order_fault why); /* "rules" */
+
 /* ---- mother.c: until the socket ends; the exit status. Confined before */
-int mother_main(int socket_fd, const struct egress_world *w);
-#define MOTHER_ORDER 0x65677231u /* what a message to her is; fds: order, control, run */
+int mother_main(int socket_fd, const struct egress_world *w,
+		const struct egress_ceiling *most);
+#define MOTHER_ORDER 0x65677231u /* what a message to her is; with it come */
+enum { ORDER_WHAT, ORDER_CONTROL, ORDER_RUN, ORDER_FDS };
 #define MOTHER_BROKERS 512
 
 /* ---- broker.c */
@@ -86,9 +112,11 @@ struct broker {
 	struct connection connection[BROKER_CONNECTIONS];
 };
 
-/* never returns; takes the descriptors, run_fd -1: it listens itself */
-_Noreturn void broker_main(const struct egress_world *w, int order_fd, int control_fd,
-			   int run_fd);
+/* an order that is refused is the status by which it ends */
+#define BROKER_REFUSES 64 /* + enum order_fault */
+/* never returns; takes order, the server's end and the run's */
+_Noreturn void broker_main(const struct egress_world *w,
+			   const struct egress_ceiling *most, int fds[]);
 uint64_t broker_now_ns(void);
 
 /* ---- connection.c: the whole life of one; client_fd is its own */

@@ -4,7 +4,8 @@
  *
  * Runs in: a process of the supervisor's, confined already. One thread, no byte of a run:
  * what a program says is read in a process that nobody shares with it. An order that
- * cannot be followed is answered by the end of its sockets.
+ * cannot be followed is answered by the end of its sockets; one that asks for more than
+ * the operator allows is counted, too.
  */
 #include <errno.h>
 #include <poll.h>
@@ -19,20 +20,42 @@
 #include "base/log.h"
 #include "egress/broker.h"
 
-enum { ORDER_WHAT, ORDER_CONTROL, ORDER_RUN, ORDER_FDS };
+#define REFUSED_LOGGED 16 /* each; then the powers of two */
+
+struct mother {
+	int socket_fd;
+	const struct egress_world *world;
+	const struct egress_ceiling *most;
+	unsigned brokers;
+	uint64_t refused;
+};
 
 static void on_child(int signo)
 {
 	(void)signo; /* it only ends the wait */
 }
 
-static unsigned reap(void)
+/* A server of ours never causes this. Whoever does it a million times fills no log. */
+static void count_refused(struct mother *m, enum order_fault why)
 {
-	unsigned n = 0;
+	const uint64_t n = ++m->refused;
 
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		n++;
-	return n;
+	if (n <= REFUSED_LOGGED || (n & (n - 1)) == 0)
+		log_error("order.refused", "reason=%s refused=%llu",
+			  order_fault_name(why), (unsigned long long)n);
+}
+
+static void reap(struct mother *m)
+{
+	int status;
+
+	while (waitpid(-1, &status, WNOHANG) > 0) {
+		const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+
+		m->brokers--;
+		if (code > BROKER_REFUSES && code < BROKER_REFUSES + ORDER_FAULTS)
+			count_refused(m, (enum order_fault)(code - BROKER_REFUSES));
+	}
 }
 
 static int take_signals(sigset_t *out_open)
@@ -51,24 +74,25 @@ static int take_signals(sigset_t *out_open)
 		       : 0;
 }
 
-static bool follow(int socket_fd, const struct egress_world *w, int fds[FDPASS_MAX],
-		   bool room)
+static void follow(struct mother *m, int fds[FDPASS_MAX])
 {
+	const bool room = m->brokers < MOTHER_BROKERS;
 	pid_t pid = room ? fork() : -1;
 
 	if (pid < 0)
 		log_error("egress.fork", "room=%d errno=%d", room, errno);
+	m->brokers += pid > 0;
 	if (pid != 0)
-		return pid > 0;
-	close(socket_fd);
-	broker_main(w, take_fd(&fds[ORDER_WHAT]), take_fd(&fds[ORDER_CONTROL]),
-		    take_fd(&fds[ORDER_RUN]));
+		return;
+	close(m->socket_fd);
+	broker_main(m->world, m->most, fds);
 }
 
-int mother_main(int socket_fd, const struct egress_world *w)
+int mother_main(int socket_fd, const struct egress_world *w,
+		const struct egress_ceiling *most)
 {
+	struct mother m = {.socket_fd = socket_fd, .world = w, .most = most};
 	struct pollfd p = {.fd = socket_fd, .events = POLLIN};
-	unsigned brokers = 0;
 	sigset_t open;
 
 	if (take_signals(&open) < 0)
@@ -78,7 +102,7 @@ int mother_main(int socket_fd, const struct egress_world *w)
 		uint32_t word = 0;
 		size_t count, i;
 
-		brokers -= reap();
+		reap(&m);
 		if (ppoll(&p, 1, NULL, &open) < 0)
 			continue; /* a child */
 		rc = fdpass_receive(socket_fd, &word, sizeof(word), fds, &count,
@@ -86,7 +110,9 @@ int mother_main(int socket_fd, const struct egress_world *w)
 		if (rc == 0)
 			return 0;
 		if (rc == 1 && word == MOTHER_ORDER && count == ORDER_FDS)
-			brokers += follow(socket_fd, w, fds, brokers < MOTHER_BROKERS);
+			follow(&m, fds);
+		else if (rc == 1 || errno == EPROTO)
+			count_refused(&m, ORDER_FRAME);
 		for (i = 0; rc == 1 && i < count; i++)
 			defer_close(&fds[i]);
 	}

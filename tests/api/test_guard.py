@@ -28,7 +28,7 @@ NEW_FILE = 0x241 | os.O_NOFOLLOW | os.O_CLOEXEC  # as a stored run is made
 class Started:
     """A server, its processes by what they do, and calls made inside of it."""
 
-    def __init__(self, user):
+    def __init__(self, user, **more):
         self.copy = binary_for_all()
         self.state = tempfile.mkdtemp(prefix="sandbox-guard-")
         os.chmod(self.state, 0o755)
@@ -39,6 +39,7 @@ class Started:
             SANDBOX_PORT="0",
             SANDBOX_STATE_DIR=self.state,
             SOME_SECRET=SECRET,
+            **more,
         )
         self.proc = as_user(
             user, [self.copy, "serve"], env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE

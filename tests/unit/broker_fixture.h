@@ -32,6 +32,7 @@
 #include "wire/setup.h"
 
 static struct egress_world world;
+static struct egress_ceiling ceiling; /* order() allows what it asks for */
 
 static inline bool lo_up(void)
 {
@@ -104,7 +105,7 @@ static inline int mother(void)
 		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 		    confine_broker(&calls) < 0)
 			_exit(9);
-		_exit(mother_main(pair[1], &world));
+		_exit(mother_main(pair[1], &world, &ceiling));
 	}
 	close(pair[1]);
 	return pair[0];
@@ -112,11 +113,11 @@ static inline int mother(void)
 
 static inline struct egress_order order(const char *list)
 {
-	struct egress_order o = {
-		.connections = 8, .time_ms = 8000, .bytes = 1 << 20, .listens = 1};
+	struct egress_order o = {.connections = 8, .time_ms = 8000, .bytes = 1 << 20};
 	struct err e = {0};
 
 	CHECK(rules_parse(&o.rules, list, &e) == 0);
+	ceiling.runs = o.rules;
 	return o;
 }
 
@@ -131,11 +132,25 @@ static inline int news(struct egress_channel *c, struct egress_news *out)
 static inline struct egress_channel opened(int mother_fd, const struct egress_order *o)
 {
 	struct egress_channel c = EGRESS_NONE;
-	struct egress_news n;
 
 	CHECK(egress_open(mother_fd, o, &c) == 0);
-	if (o->listens)
-		CHECK(news(&c, &n) == 1 && n.type == EGRESS_LISTENS && c.port != 0);
+	return c;
+}
+
+/* as the child of a run does it; this namespace is as good */
+static inline void give_socket(struct egress_channel *c)
+{
+	int fd = listening(&c->port);
+
+	CHECK(fdpass_send(c->run_fd, "S", 1, &fd, 1) == 0);
+	close(fd);
+}
+
+static inline struct egress_channel served(int mother_fd, const struct egress_order *o)
+{
+	struct egress_channel c = opened(mother_fd, o);
+
+	give_socket(&c);
 	return c;
 }
 

@@ -16,7 +16,7 @@ TEST(a_listed_host_is_reached_and_counted)
 	port = target();
 	snprintf(list, sizeof(list), "127.0.0.1:%u", port);
 	o = order(list);
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	snprintf(text, sizeof(text), "http://127.0.0.1:%u/path", port);
 	CHECK(verdict_of(&c, text, &got) == EGRESS_OK);
 	CHECK(strstr(got, ">GET /path HTTP/1.1\r\nHost: 127.0.0.1:"));
@@ -43,7 +43,7 @@ TEST(socks_reaches_the_same)
 	port = target();
 	snprintf(list, sizeof(list), "127.0.0.1:%u", port);
 	o = order(list);
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	text[11] = (char)(port >> 8);
 	text[12] = (char)port;
 	memcpy(text + 13, "hello", 5);
@@ -82,7 +82,7 @@ TEST(what_is_not_listed_or_near_is_refused)
 
 	leave();
 	o = order("listed.test,localhost");
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (verdict_of(&c, rows[i].uri, &got) != rows[i].verdict ||
 		    !strstr(got, egress_verdict_name(rows[i].verdict)))
@@ -105,12 +105,12 @@ TEST(everything_is_not_this_host)
 
 	leave();
 	o = order("*");
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	for (size_t i = 0; i < sizeof(near) / sizeof(near[0]); i++)
 		if (verdict_of(&c, near[i], NULL) != EGRESS_BAD_ADDRESS)
 			tap_fail(__FILE__, __LINE__, near[i]);
 	o = order("");
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	CHECK(verdict_of(&c, "http://8.8.8.8/", NULL) == EGRESS_NOT_LISTED);
 }
 
@@ -129,7 +129,11 @@ TEST(a_secret_has_to_be_known)
 	leave();
 	o = order("127.0.0.1:9");
 	snprintf(o.secret, sizeof(o.secret), "secret");
+	o.listens = 1;
+	ceiling.installs = o.rules;
+	ceiling.listens = true;
 	c = opened(mother(), &o);
+	CHECK(news(&c, &n) == 1 && n.type == EGRESS_LISTENS && c.port != 0);
 	CHECK(strstr(ask(c.port, without, strlen(without)), " 407 "));
 	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_NO_SECRET);
 	CHECK(strstr(ask(c.port, wrong, strlen(wrong)), " 407 "));
@@ -158,7 +162,7 @@ TEST(connections_and_bytes_are_bounded)
 	o = order(list);
 	o.connections = 1;
 	o.bytes = 10;
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	first = dial(c.port);
 	CHECK(!ask(c.port, "x", 1)[0]);
 	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_TOO_MANY);
@@ -185,7 +189,7 @@ TEST(a_silent_client_ends_with_its_run)
 
 	leave();
 	o = order("");
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	(void)dial(c.port);
 	CHECK(strstr(ask(c.port, "x\r\n\r\n", 5), " 400 "));
 	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_BAD_REQUEST);
@@ -206,7 +210,7 @@ TEST(a_refused_client_that_stays_is_told_as_refused)
 
 	leave();
 	o = order("listed.test");
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	fd = dial(c.port);
 	CHECK(send(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
 	CHECK(recv(fd, got, sizeof(got) - 1, MSG_WAITALL) == 12);
@@ -221,22 +225,19 @@ TEST(a_socket_of_another_namespace_is_served)
 	struct egress_channel c;
 	struct egress_order o;
 	char list[64], text[200];
-	unsigned port, inside;
-	int fd, mother_fd;
+	unsigned port;
+	int mother_fd;
 
 	leave();
 	port = target();
 	snprintf(list, sizeof(list), "127.0.0.1:%u", port);
 	o = order(list);
-	o.listens = 0;
 	mother_fd = mother();
 	c = opened(mother_fd, &o);
 	CHECK(unshare(CLONE_NEWNET) == 0 && lo_up());
-	fd = listening(&inside);
-	CHECK(fdpass_send(c.run_fd, "S", 1, &fd, 1) == 0);
-	close(fd);
+	give_socket(&c);
 	snprintf(text, sizeof(text), "CONNECT 127.0.0.1:%u HTTP/1.1\r\n\r\nhello", port);
-	CHECK(strstr(ask(inside, text, strlen(text)), ">hello"));
+	CHECK(strstr(ask(c.port, text, strlen(text)), ">hello"));
 }
 
 TEST(one_that_stays_takes_the_socket_of_each_that_comes)
@@ -245,25 +246,22 @@ TEST(one_that_stays_takes_the_socket_of_each_that_comes)
 	struct egress_order o;
 	struct egress_news n;
 	char list[64], text[200];
-	unsigned port, inside;
-	int fd, mother_fd, first[2];
+	unsigned port;
+	int mother_fd, first[2];
 
 	leave();
 	port = target();
 	snprintf(list, sizeof(list), "127.0.0.1:%u", port);
 	snprintf(text, sizeof(text), "CONNECT 127.0.0.1:%u HTTP/1.1\r\n\r\nhello", port);
 	o = order(list);
-	o.listens = 0;
 	o.stays = 1;
 	o.time_ms = 0; /* whose end nobody knows */
 	mother_fd = mother();
 	c = opened(mother_fd, &o);
 	for (int i = 0; i < 3; i++) {
 		CHECK(unshare(CLONE_NEWNET) == 0 && lo_up());
-		fd = listening(&inside);
-		CHECK(fdpass_send(c.run_fd, "S", 1, &fd, 1) == 0);
-		close(fd);
-		CHECK(strstr(ask(inside, text, strlen(text)), ">hello"));
+		give_socket(&c);
+		CHECK(strstr(ask(c.port, text, strlen(text)), ">hello"));
 		CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_OK);
 	}
 	CHECK(c.count.connections == 3);
@@ -273,24 +271,84 @@ TEST(one_that_stays_takes_the_socket_of_each_that_comes)
 	CHECK(news(&c, &n) == 0);
 }
 
+/* it ends, and nothing that it gave is listened on */
+static bool is_refused(int mother_fd, const struct egress_order *o)
+{
+	struct egress_channel c = opened(mother_fd, o);
+	struct egress_news n;
+	const bool over = news(&c, &n) == 0;
+
+	egress_close(&c);
+	return over;
+}
+
 TEST(an_order_that_makes_no_sense_ends_at_once)
 {
-	struct egress_channel c = EGRESS_NONE;
-	struct egress_order o;
-	struct egress_news n;
+	struct egress_channel c;
+	struct egress_order o, bad;
 	int mother_fd;
 
 	leave();
+	o = order("*");
 	mother_fd = mother();
-	o = order("*");
-	o.connections = BROKER_CONNECTIONS + 1;
-	CHECK(egress_open(mother_fd, &o, &c) == 0);
-	CHECK(news(&c, &n) == 0);
-	o = order("*");
-	o.rules.count = RULES_MAX + 1;
-	CHECK(egress_open(mother_fd, &o, &c) == 0);
-	CHECK(news(&c, &n) == 0);
-	o = order("*");
-	c = opened(mother_fd, &o);
-	CHECK(c.port);
+	bad = o;
+	bad.connections = BROKER_CONNECTIONS + 1;
+	CHECK(is_refused(mother_fd, &bad));
+	bad = o;
+	bad.rules.count = RULES_MAX + 1;
+	CHECK(is_refused(mother_fd, &bad));
+	bad = o;
+	memset(bad.secret, 'x', sizeof(bad.secret));
+	CHECK(is_refused(mother_fd, &bad));
+	c = served(mother_fd, &o);
+	CHECK(verdict_of(&c, "http://10.0.0.1/", NULL) == EGRESS_BAD_ADDRESS);
+}
+
+/* the next line of a log ends so */
+static bool next_line(int log_fd, const char *end)
+{
+	struct pollfd p = {.fd = log_fd, .events = POLLIN};
+	char line[512];
+	size_t len = 0;
+
+	while (len < sizeof(line) - 1 && poll(&p, 1, 8000) == 1 &&
+	       read(log_fd, line + len, 1) == 1 && line[len] != '\n')
+		len++;
+	line[len] = '\0';
+	return len >= strlen(end) && strcmp(line + len - strlen(end), end) == 0;
+}
+
+/* the server may have become somebody else's */
+TEST(an_order_beyond_the_operators_word_is_refused_and_counted)
+{
+	struct egress_order o, bad;
+	int mother_fd, log_fd[2];
+
+	leave();
+	CHECK(pipe2(log_fd, O_CLOEXEC) == 0 && dup2(log_fd[1], STDERR_FILENO) >= 0);
+	o = order("example.org");
+	mother_fd = mother();
+	dup2(STDOUT_FILENO, STDERR_FILENO);
+	bad = order("*");
+	bad.rules.rule[0].reach = REACH_NEAR;
+	CHECK(is_refused(mother_fd, &bad));
+	CHECK(next_line(log_fd[0], " order.refused reason=rules refused=1"));
+	bad = o;
+	bad.listens = 1;
+	CHECK(is_refused(mother_fd, &bad));
+	CHECK(next_line(log_fd[0], " order.refused reason=listens refused=2"));
+	CHECK(fdpass_send(mother_fd, "no order", 8, NULL, 0) == 0);
+	CHECK(next_line(log_fd[0], " order.refused reason=frame refused=3"));
+	bad = o;
+	bad.rules.rule[0].port = 22;
+	/* sixteen are told each, and then the powers of two */
+	for (int i = 4; i <= 32; i++) {
+		char end[64];
+
+		CHECK(is_refused(mother_fd, &bad));
+		snprintf(end, sizeof(end), " order.refused reason=rules refused=%d", i);
+		if (i <= 16 || i == 32)
+			CHECK(next_line(log_fd[0], end));
+	}
+	(void)served(mother_fd, &o);
 }

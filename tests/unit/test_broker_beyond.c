@@ -23,7 +23,8 @@ TEST(tls_names_the_host_that_was_asked_for)
 	port = target();
 	o = order("");
 	CHECK(rules_add_index(&o.rules, "localhost", port, &e) == 0);
-	c = opened(mother(), &o);
+	ceiling.runs = o.rules;
+	c = served(mother(), &o);
 	len = snprintf(text, sizeof(text), "CONNECT localhost:%u HTTP/1.1\r\n\r\n", port);
 	memcpy(text + len, hello, sizeof(hello) - 1);
 	CHECK(!strchr(ask(c.port, text, (size_t)len + sizeof(hello) - 1), '>'));
@@ -48,7 +49,7 @@ TEST(another_proxy_is_asked_when_this_host_needs_one)
 	unsetenv("no_proxy");
 	CHECK(upstream_find(url, &world, &e) == 0);
 	o = order("far.test,localhost");
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	CHECK(verdict_of(&c, "http://far.test/x", &got) == EGRESS_OK);
 	CHECK(strstr(got, ">GET http://far.test/x HTTP/1.1\r\n"));
 	CHECK(strstr(got, "Proxy-Authorization: Basic dTpwQA==\r\n"));
@@ -112,7 +113,7 @@ TEST(another_proxy_hears_one_request_and_its_body_alone)
 	snprintf(url, sizeof(url), "http://127.0.0.1:%u", patient_target());
 	CHECK(upstream_find(url, &world, &e) == 0);
 	o = order("far.test");
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	got = ask_and_end(c.port, "GET http://far.test/ HTTP/1.1\r\n\r\n" SECOND);
 	CHECK(strcmp(got, "GET http://far.test/ HTTP/1.1\r\nHost: far.test\r\n"
 			  "Connection: close\r\n\r\n") == 0);
@@ -123,7 +124,7 @@ TEST(another_proxy_hears_one_request_and_its_body_alone)
 	/* where chunks end nobody looks: the proxy makes a tunnel, reads none of it */
 	snprintf(url, sizeof(url), "http://127.0.0.1:%u", target());
 	CHECK(upstream_find(url, &world, &e) == 0);
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	CHECK(strncmp(ask(c.port, chunks, strlen(chunks)),
 		      ">CONNECT far.test:80 HTTP/1.1\r\n", 31) == 0);
 }
@@ -143,7 +144,7 @@ TEST(another_proxy_is_asked_for_tunnels_and_may_refuse)
 	snprintf(url, sizeof(url), "http://u:p%%40@127.0.0.1:%u", target());
 	CHECK(upstream_find(url, &world, &e) == 0);
 	o = order("far.test");
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	got = ask(c.port, tunnel, strlen(tunnel));
 	CHECK(strstr(got, "HTTP/1.1 200 Connection established\r\n\r\n"
 			  ">CONNECT far.test:443 HTTP/1.1\r\nHost: far.test:443\r\n"
@@ -153,7 +154,7 @@ TEST(another_proxy_is_asked_for_tunnels_and_may_refuse)
 	snprintf(url, sizeof(url), "http://127.0.0.1:%u",
 		 target_saying("403 not for you"));
 	CHECK(upstream_find(url, &world, &e) == 0);
-	c = opened(mother(), &o);
+	c = served(mother(), &o);
 	got = ask(c.port, tunnel, strlen(tunnel));
 	CHECK(strncmp(got, "HTTP/1.1 502 ", 13) == 0 && !strchr(got, '>'));
 	CHECK(news(&c, &n) == 1 && n.verdict == EGRESS_NOT_CONNECTED);
