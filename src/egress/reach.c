@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
+#include <resolv.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -63,13 +64,24 @@ int reach_send(int fd, const void *bytes, size_t len, uint64_t until_ns)
 	return 0;
 }
 
-/* every answer; -1: there is none */
-static int resolve(const char *host, struct answers *out)
+enum how {
+	AS_CHECKED, /* with a dot it is whole, whatever resolv.conf has of search lists: a
+		     * domain behind it would make a name that no rule has seen */
+	AS_HOST,    /* as this host's other programs */
+};
+
+/* every answer; -1: there is none. A last dot would say the same to DNS, but is in no
+ * line of /etc/hosts; the options are this thread's */
+static int resolve(const char *host, enum how how, struct answers *out)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *all, *i;
 
 	memset(out, 0, sizeof(*out));
+	if (res_init() < 0)
+		return -1;
+	if (how == AS_CHECKED && strchr(host, '.'))
+		_res.options &= ~(unsigned long)RES_DNSRCH;
 	if (getaddrinfo(host, NULL, &hints, &all) != 0)
 		return -1;
 	for (i = all; i && out->count < ANSWERS_MOST; i = i->ai_next)
@@ -155,12 +167,12 @@ static enum egress_verdict reach_by(const struct broker *b, const struct proxy_r
 	struct answers a;
 	auto_fd int fd = -1;
 
-	if (resolve(r->host.text, &a) == 0) {
+	if (resolve(r->host.text, AS_CHECKED, &a) == 0) {
 		check(&b->order.rules, r->port, reach, &a);
 		if (a.refused)
 			return EGRESS_BAD_ADDRESS;
 	}
-	if (resolve(u->host, &a) < 0)
+	if (resolve(u->host, AS_HOST, &a) < 0)
 		return EGRESS_NOT_CONNECTED;
 	fd = connect_any(&a, u->port);
 	/* nobody here knows where chunks end, and behind them might stand a request for
@@ -184,7 +196,7 @@ enum egress_verdict reach_host(const struct broker *b, const struct proxy_reques
 	*out_via = upstream_for(b->world, r->kind, &r->host);
 	if (*out_via)
 		return reach_by(b, r, reach, *out_via, out_fd);
-	if (resolve(r->host.text, &a) < 0)
+	if (resolve(r->host.text, AS_CHECKED, &a) < 0)
 		return EGRESS_NOT_RESOLVED;
 	check(&b->order.rules, r->port, reach, &a);
 	if (a.count == 0)
