@@ -404,10 +404,13 @@ def test_peers_that_are_slow_or_do_not_end_hold_up_nobody(listed):
     for _ in range(3):
         assert listed.execute("print(1)")["stdout"] == "1\n"
     assert not slow.over() and not silent.over()
+    # of 80 at once there is room for 64, who are heard of when they end
+    wait_for(lambda: listed.log().count("port=0 verdict=too_many ") == 16)
     r = slow.result()
     assert r["meta"]["timed_out"] and r["meta"]["network"]["received_bytes"] > 0
     r = silent.result()
     assert r["meta"]["timed_out"] and r["meta"]["network"]["refused"] == 80
+    assert listed.log().count("port=0 verdict=too_many ") == 16
     r = listed.execute("curl -sS http://ok.test/endless | wc -c", language="shell", network=True)
     assert 0 < int(r["stdout"]) <= 1 << 20 and not r["meta"]["timed_out"]
     listed.wait_log(r"network\.connection .*verdict=too_much")
