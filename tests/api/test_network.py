@@ -257,6 +257,25 @@ def test_without_network_there_is_nothing_by_any_family(everything, world, netwo
     assert world.asked() == before
 
 
+def test_without_network_there_is_nothing_while_others_install(world):
+    """The install has a broker and a connection all the while."""
+    place = place_with_uv()
+    s = make({"SANDBOX_PYTHON_INDEX": "http://index.test/simple", "SANDBOX_INSTALL_TIMEOUT_SEC": "8",
+              "SANDBOX_NETWORK": "allow", "PATH": f"{place}/bin:{Outside.path}"})  # fmt: skip
+    try:
+        install = Later(s, "1", requirements=["slow"])
+        wait_for(lambda: ["index.test", "/simple/slow/"] in world.asked()["hits"])
+        before = world.asked()
+        for network in (False, []):
+            r = s.execute(NOTHING, network=network)
+            assert r["stdout"] == "nothing\n" and "network" not in r["meta"], r
+        assert world.asked() == before and not install.over()
+        assert install.result()["meta"]["install"]["reason"] == "timeout"
+    finally:
+        s.stop()
+        shutil.rmtree(place)
+
+
 def test_a_run_with_network_has_streams_on_its_loopback_and_no_more(everything):
     code = r"""
 import socket, os

@@ -13,9 +13,9 @@ import zipfile
 
 import pytest
 
-from conftest import Server, _children, wait_for
+from conftest import Server, _children, found_modes, wait_for
 from packages import place_with_uv, sdist, wheel
-from probes import SLOW, command, part
+from probes import SLOW, command, own_place, part
 from shared import KINDS, Locked
 from shared import PATH as LOCKED_PATH
 from support import Later, check_healthy
@@ -185,6 +185,30 @@ def test_the_command_lists_shows_and_removes_layers(start, place):
     assert s.execute(SHOW, requirements=["greet<2"])["meta"]["install_ms"] > 0
 
 
+def test_health_counts_layers_and_what_they_take_of_the_disk(start, place):
+    wheel(place + "/wheels", "weighed", "1.0", {"weighed.bin": os.urandom(300 << 10)})
+    s = start(**settings(place))
+
+    def told():
+        return s.get("/health").json["package_layers"]
+
+    def taken():
+        trees = [os.walk(f"{s.state_dir}/layers/{key}") for key in stored(s)]
+        names = [os.path.join(top, name) for tree in trees for top, dirs, files in tree for name in dirs + files]
+        return sum(os.lstat(name).st_blocks * 512 for name in names)
+
+    assert told() == {"count": 0, "bytes": 0}
+    for count, wanted in ((1, "weighed"), (2, "greet<2")):
+        assert s.execute("print(1)", requirements=[wanted])["stdout"] == "1\n"
+        wait_for(lambda count=count: told()["count"] == count, 10)
+        assert told()["bytes"] > 300 << 10 and abs(told()["bytes"] - taken()) <= 32 << 10, (told(), taken())
+    for key in stored(s):
+        assert command("layers", "remove", key, SANDBOX_STATE_DIR=s.state_dir).returncode == 0
+    # another look at what is there
+    assert s.execute("print(1)", requirements=["greet<2"])["stdout"] == "1\n"
+    wait_for(lambda: told()["count"] == 1 and 0 < told()["bytes"] < 300 << 10, 10)
+
+
 def test_layers_are_made_ahead(start, place, tmp_path):
     s = start(**settings(place))
     lists = tmp_path / "lists"
@@ -256,6 +280,22 @@ def test_without_uv_the_answer_says_how_to_get_it(start, place):
     assert "pip install uv" in failed(r, "no_installer")
     assert r["meta"]["message"] == r["stderr"].strip() and r["meta"]["message"].endswith(" of PATH")
     check_healthy(s)
+
+
+@pytest.mark.skipif("node" not in found_modes(), reason="no node")
+def test_without_npm_the_answer_says_how_to_get_it(start):
+    """A node that has come alone."""
+    top = own_place()
+    try:
+        os.mkdir(top + "/bin")
+        shutil.copy(os.path.realpath(shutil.which("node")), top + "/bin/node")
+        s = start(SANDBOX_MODE="node", PATH=top + "/bin", SANDBOX_NPM_REGISTRY="http://127.0.0.1:1/")
+        assert s.get("/health").json["installer"] is None
+        r = s.execute("console.log(1)", language="js", requirements=["left-pad"])
+        assert "npm is not installed on this host: it comes with node" in failed(r, "no_installer")
+        assert s.execute("console.log(1)", language="js")["stdout"] == "1\n"
+    finally:
+        shutil.rmtree(top)
 
 
 def test_an_install_has_its_own_deadline(start, place):

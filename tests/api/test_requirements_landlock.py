@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 
@@ -19,7 +20,7 @@ from packages import place_with_uv, sdist, wheel
 from probes import launcher_pid, part
 from shared import KINDS, Locked
 from shared import PATH as LOCKED_PATH
-from support import check_healthy
+from support import Later, check_healthy
 from test_requirements import SHOW, failed
 from test_requirements_attack import Registry, tarball
 from test_requirements_index import PROBE, Index
@@ -122,6 +123,14 @@ def locked(request, place, index, registry):
     s.stop()
 
 
+def listens_at(pid):
+    """The port of the loopback at which it does."""
+    own = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+    with open(f"/proc/{pid}/net/tcp", encoding="ascii") as f:
+        rows = [line.split() for line in f][1:]
+    return next((int(r[1].split(":")[1], 16) for r in rows if r[3] == "0A" and f"socket:[{r[9]}]" in own), None)
+
+
 def brokers(server):
     mothers = [p for p in _children(server.pid) if part(p) == "egress"]
     return [p for m in mothers for p in _children(m)]
@@ -167,6 +176,28 @@ def test_the_program_itself_has_no_network(locked, index):
     r = locked.post("/execute", {"code": "1", "network": True})
     assert r.status == 501 and r.json["code"] == "network_unavailable", r
     assert locked.get("/isolation").json["network"] == "installs"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nor_has_it_any_while_others_install(kind, place, index, registry):
+    """Whose broker listens on the loopback that it shares with all."""
+    s = Locked(kind, "python", **settings(place, index, registry, SANDBOX_INSTALL_TIMEOUT_SEC="10"))
+    try:
+        install = Later(s, "1", requirements=["hangs"])
+        (broker,) = wait_for(lambda: brokers(s))
+        port = wait_for(lambda: listens_at(broker))
+        with socket.create_connection(("127.0.0.1", port), 5) as outside:  # it is there
+            outside.sendall(b"CONNECT a.test:80 HTTP/1.1\r\n\r\n")
+            assert b" 407 " in outside.recv(100)
+        code = "import socket\nfor f in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):\n"
+        code += "    try: socket.socket(f); print('made')\n    except OSError as e: print(e.errno)\n"
+        assert s.execute(code)["stdout"] == f"{EAFNOSUPPORT}\n" * 3
+        assert s.execute(PROBE % (port, index.server_port))["stdout"] == "refused\nrefused\n"
+        assert brokers(s) == [broker] and not install.over()
+        assert install.result()["meta"]["install"]["reason"] == "timeout"
+        assert s.log().count("verdict=no_secret") == 1
+    finally:
+        s.stop()
 
 
 def test_what_cannot_be_installed_is_told(locked):

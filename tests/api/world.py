@@ -107,19 +107,20 @@ class Host(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", urllib.parse.parse_qs(path.query)["u"][0])
             self.send_header("Content-Length", "0")
             return self.end_headers()
-        if path.path.startswith("/simple/"):
-            return self.index(path.path.split("/")[2])
         if path.path.startswith(("/git/", "/wheels/")):
             return self.file(path.path)
-        if path.path in ("/slow", "/endless"):
+        if path.path in ("/slow", "/endless", "/simple/slow/"):
             self.send_response(200)
+            self.send_header("Content-Type", "text/html")
             self.end_headers()
             try:
                 while True:
-                    self.wfile.write(b"x" * (1 if path.path == "/slow" else 65536))
-                    time.sleep(0.2 if path.path == "/slow" else 0)
+                    self.wfile.write(b"x" * (65536 if path.path == "/endless" else 1))
+                    time.sleep(0 if path.path == "/endless" else 0.2)
             except OSError:
                 return None
+        if path.path.startswith("/simple/"):
+            return self.index(path.path.split("/")[2])
         return self.say(f"world {self.headers['Host']}".encode())
 
     do_HEAD = do_GET
