@@ -55,8 +55,7 @@ static int split(const struct setup_words *w, const char **out)
 }
 
 /* streams that are pipes, as a run's are; then what fork.h names, in its order */
-static int place_descriptors(int socket_fd, int object_fd, int proc_fd, int setup_fd,
-			     int start_fd)
+static int place_descriptors(int socket_fd, int start_fd, const struct fork_given *g)
 {
 	int p[3][2], i;
 
@@ -64,8 +63,9 @@ static int place_descriptors(int socket_fd, int object_fd, int proc_fd, int setu
 		if (pipe2(p[i], O_CLOEXEC) < 0)
 			return -1;
 	}
-	int given[FORK_FDS] = {p[0][0], p[1][1],  p[2][1],  socket_fd, object_fd,
-			       proc_fd, setup_fd, start_fd, p[1][0],   p[2][0]};
+	int given[FORK_FDS] = {p[0][0],      p[1][1],    p[2][1],     socket_fd,
+			       g->object_fd, g->proc_fd, g->setup_fd, start_fd,
+			       p[1][0],      p[2][0],    g->cover_fd};
 
 	for (i = 0; i < FORK_FDS; i++) {
 		given[i] = fcntl(given[i], F_DUPFD_CLOEXEC, OUT_OF_THE_WAY);
@@ -141,8 +141,7 @@ static int confine(const struct launcher *l)
 	return sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, &program);
 }
 
-void fork_become(const struct slot *s, int *socket_fd, int proc_fd, int template_fd,
-		 int setup_fd)
+void fork_become(const struct slot *s, int *socket_fd, const struct fork_given *g)
 {
 	const struct launcher *l = s->launcher;
 	const struct setup_row *row = &l->setup->row[l->setup->fork_row];
@@ -151,6 +150,7 @@ void fork_become(const struct slot *s, int *socket_fd, int proc_fd, int template
 					 .gid = s->gid,
 					 .launcher = getppid(),
 					 .supervisor = l->supervisor,
+					 .keeper = g->keeper,
 					 .abilities = l->abilities};
 	const char *argv[CHILD_WORDS + 1], *envp[CHILD_WORDS + 1];
 	int start_fd = fs_sealed("start", &start, sizeof(start));
@@ -158,7 +158,7 @@ void fork_become(const struct slot *s, int *socket_fd, int proc_fd, int template
 	errno = ENOENT;
 	if (split(&row->argv, argv) == 0 || split(&row->env, envp) == 0 || start_fd < 0 ||
 	    chdir("/work") < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    place_descriptors(*socket_fd, template_fd, proc_fd, setup_fd, start_fd) < 0)
+	    place_descriptors(*socket_fd, start_fd, g) < 0)
 		return;
 	*socket_fd = FORK_SOCKET_FD;
 	if (child_signals() < 0 || confine(l) < 0)

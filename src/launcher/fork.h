@@ -2,9 +2,10 @@
 /*
  * fork.h - slots whose worker is a started interpreter that runs are forked from
  *
- * The worker of such a slot makes the slot as any other does, gives up the same rights,
- * and becomes python3 by execve, with the object of wire/ahead.h in it. When python comes
- * to open its script, the object imports what is to be there, says that the slot is built
+ * The worker of such a slot makes the slot as any other does, with a name of its own and
+ * a cover on /proc besides, gives up the same rights, and becomes python3 by execve, with
+ * the object of wire/ahead.h in it. When python comes to open its script, the object
+ * imports what is to be there, has the cover taken off, says that the slot is built
  * and goes on as a worker: it clones runs, each with namespaces of its own and through
  * all steps of child.c. Where others call execve, the run's program goes on in python
  * instead, which opens the script.
@@ -32,6 +33,8 @@ enum {
 	FORK_START_FD,
 	FORK_OUT_FD, /* the other ends of its output: nobody may have written to them */
 	FORK_ERR_FD,
+	FORK_COVER_FD, /* to the keeper of the cover on /proc: a byte takes it off,
+			  another one says so */
 	FORK_FDS
 };
 
@@ -40,13 +43,21 @@ struct fork_start {
 	uint32_t row;
 	uid_t uid;
 	gid_t gid;
-	pid_t launcher, supervisor;
+	pid_t launcher, supervisor, keeper;
 	struct abilities abilities;
 };
 
+/* --- fork_proc.c, in the worker with all rights: the socket to a new process that keeps
+ * them, and takes the cover off /proc when asked to; -1 with errno */
+int fork_proc_keep(pid_t *out_pid);
+
+/* what a worker has for its interpreter */
+struct fork_given {
+	int proc_fd, object_fd, setup_fd, cover_fd;
+	pid_t keeper;
+};
 /* --- fork.c, in the worker: only returns, with errno, when it cannot be */
-void fork_become(const struct slot *s, int *socket_fd, int proc_fd, int template_fd,
-		 int setup_fd);
+void fork_become(const struct slot *s, int *socket_fd, const struct fork_given *g);
 
 /* --- fork.c, in the launcher */
 

@@ -26,13 +26,37 @@
 
 static int make_namespaces(struct building *t)
 {
-	return unshare(CLONE_NEWNS | (t->abilities->pod ? 0 : CLONE_NEWNET));
+	/* runs have others of their own; an interpreter keeps what it saw of these */
+	return unshare(CLONE_NEWNS | (t->abilities->pod ? 0 : CLONE_NEWNET) |
+		       (t->forks ? CLONE_NEWUTS | CLONE_NEWIPC : 0));
+}
+
+/* as child_hostname() */
+static int make_hostname(struct building *t)
+{
+	if (!t->forks || !t->abilities->hostname)
+		return 0;
+	return sethostname("sandbox", 7);
 }
 
 static int make_private(struct building *t)
 {
 	(void)t;
 	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+}
+
+int template_tmpfs(const char *size, const char *inodes)
+{
+	auto_fd int fs_fd = sys_fsopen("tmpfs", FSOPEN_CLOEXEC);
+
+	if (fs_fd < 0)
+		return -1;
+	if (sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
+	    sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "nr_inodes", inodes, 0) < 0 ||
+	    sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "mode", "755", 0) < 0 ||
+	    sys_fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -1;
+	return sys_fsmount(fs_fd, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 }
 
 /*
@@ -42,17 +66,7 @@ static int make_private(struct building *t)
  */
 static int make_root(struct building *t)
 {
-	auto_fd int fs_fd = sys_fsopen("tmpfs", FSOPEN_CLOEXEC);
-
-	if (fs_fd < 0)
-		return -1;
-	if (sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "size", "1m", 0) < 0 ||
-	    sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "nr_inodes", "1k", 0) < 0 ||
-	    sys_fsconfig(fs_fd, FSCONFIG_SET_STRING, "mode", "755", 0) < 0 ||
-	    sys_fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-		return -1;
-	t->root_fd = sys_fsmount(fs_fd, FSMOUNT_CLOEXEC,
-				 MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	t->root_fd = template_tmpfs("1m", "1k");
 	if (t->root_fd < 0)
 		return -1;
 	if (sys_move_mount(t->root_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH) < 0)
@@ -337,6 +351,7 @@ static const struct {
 	const char *name;
 } steps[] = {
 	{make_namespaces, "slot_namespaces"},
+	{make_hostname, "slot_hostname"},
 	{make_private,
 	 "slot_private"}, /* first of the mounts, or they would spread to the host */
 	{template_session_mapping, "session_mapping"},
@@ -350,18 +365,20 @@ static const struct {
 	{template_session_root, "session_root"},
 	{template_session_mounts, "session_mounts"},
 	{make_proc, "slot_proc"},
+	{template_cover_proc, "slot_proc_cover"},
 	{enter_root, "slot_pivot"},
 	{make_read_only, "slot_read_only"},
 };
 
 int template_build(const struct setup *setup, const struct abilities *a,
-		   const char *seed_dir, const struct session_root *session,
+		   const char *seed_dir, const struct session_root *session, bool forks,
 		   const char **out_step)
 {
 	struct building t = {.setup = setup,
 			     .abilities = a,
 			     .seed_dir = seed_dir,
 			     .session = session,
+			     .forks = forks,
 			     .root_fd = -1,
 			     .mapping_fd = -1,
 			     .below_fd = -1};

@@ -21,9 +21,10 @@ struct session_root {
 };
 
 /* 0, or -1 with errno and the step's name. seed_dir: a compile cache to be filled, bound
- * writable; NULL for every slot but one. session: NULL for every slot of runs. */
+ * writable; NULL for every slot but one. session: NULL for every slot of runs. forks: an
+ * interpreter is started in it, and what that sees may be in every run. */
 int template_build(const struct setup *setup, const struct abilities *a,
-		   const char *seed_dir, const struct session_root *session,
+		   const char *seed_dir, const struct session_root *session, bool forks,
 		   const char **out_step);
 
 /* ---- inside of template*.c ---- */
@@ -33,6 +34,7 @@ struct building {
 	const struct abilities *abilities;
 	const char *seed_dir;
 	const struct session_root *session;
+	bool forks;
 	int root_fd;      /* the new root */
 	int mapping_fd;   /* of ids, as a user namespace; -1: none is needed */
 	int below_fd;     /* of a session: what was that before its layers came */
@@ -45,11 +47,16 @@ static inline bool template_has_image(const struct building *t)
 	return t->session && t->session->stack->image[0];
 }
 
+/* a tmpfs that is mounted nowhere yet; -1 with errno */
+int template_tmpfs(const char *size, const char *inodes);
 /* the tree at `from` appears at `to` below the new root, recursively with these
  * attributes */
 int template_bind(const struct building *t, const char *from, const char *to,
 		  uint64_t attributes);
 int template_bind_runtime(const struct building *t);
+
+/* fork_proc.c: nothing but where an interpreter is started */
+int template_cover_proc(struct building *t);
 
 /* template_ids.c: nothing but where the user is root; an image of such a session is to be
  * found at this place of the lowest layer */

@@ -43,7 +43,9 @@ struct worker {
 	int proc_fd;
 	int self_fd;
 	int object_fd;
-	int template_fd, setup_fd; /* only of one that becomes an interpreter */
+	int template_fd, setup_fd; /* only of one that becomes an interpreter, */
+	int cover_fd;              /* and then to who takes the cover off /proc, */
+	pid_t keeper;              /* which is this process */
 	int place_fd;              /* without namespaces: the slot's directory; else -1 */
 	int mounts_fd;             /* of a run that is over, until they are let go */
 	unsigned long processes;   /* of our uid at the start, where runs share it */
@@ -241,8 +243,8 @@ static void obey(struct worker *w, struct worker_order *o, int *fds)
 static int settle(struct worker *w)
 {
 	/* numbers from 3 on, in this order: child_descriptors() relies on it */
-	int *kept[] = {&w->socket_fd,   &w->proc_fd,  &w->self_fd, &w->object_fd,
-		       &w->template_fd, &w->setup_fd, &w->place_fd};
+	int *kept[] = {&w->socket_fd,   &w->proc_fd,  &w->self_fd,  &w->object_fd,
+		       &w->template_fd, &w->setup_fd, &w->cover_fd, &w->place_fd};
 	enum { KEPT = sizeof(kept) / sizeof(kept[0]) };
 	const struct slot *s = w->slot;
 	const bool enters = session_entered(s);
@@ -370,7 +372,7 @@ static int make_root(const struct slot *s, const char **step)
 		return enter_session(s);
 	}
 	return template_build(l->setup, &l->abilities, s->seed_dir, session_root(s),
-			      step);
+			      s->forks, step);
 }
 
 /* 0, or -1 with errno and the step's name */
@@ -381,12 +383,19 @@ static int build(struct worker *w, const char **step, int *out_sockets_fd)
 	const bool shares = launcher_shares(l);
 
 	*step = "slot_cgroup";
-	if (cgroup_slot_join(&s->cgroup) < 0)
+	if (!s->forks && cgroup_slot_join(&s->cgroup) < 0)
 		return -1;
 	*step = "slot_directory";
 	if (shares)
 		w->place_fd = place_slot(l, s);
 	if (shares ? w->place_fd < 0 : make_root(s, step) < 0)
+		return -1;
+	*step = "slot_proc_cover";
+	if (s->forks && (w->cover_fd = fork_proc_keep(&w->keeper)) < 0)
+		return -1;
+	/* not the keeper: when its worker is gone nothing is to be left in there */
+	*step = "slot_cgroup";
+	if (s->forks && cgroup_slot_join(&s->cgroup) < 0)
 		return -1;
 	*step = "slot_identity";
 	if (settle(w) < 0 || (shares && settle_shared(w, step) < 0))
@@ -410,6 +419,7 @@ _Noreturn void worker_main(const struct slot *s, int socket_fd)
 		.object_fd = s->launcher->object_fd,
 		.template_fd = s->forks ? s->launcher->template_fd : -1,
 		.setup_fd = s->forks ? s->launcher->setup_fd : -1,
+		.cover_fd = -1,
 		.place_fd = -1,
 		.mounts_fd = -1,
 	};
@@ -424,7 +434,10 @@ _Noreturn void worker_main(const struct slot *s, int socket_fd)
 		_exit(1);
 	}
 	if (s->forks) {
-		fork_become(s, &w.socket_fd, w.proc_fd, w.template_fd, w.setup_fd);
+		const struct fork_given given = {w.proc_fd, w.template_fd, w.setup_fd,
+						 w.cover_fd, w.keeper};
+
+		fork_become(s, &w.socket_fd, &given);
 		answer(&w, "fork_exec", errno);
 		_exit(1);
 	}

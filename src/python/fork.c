@@ -165,6 +165,18 @@ static bool is_private(void)
 	return seen && !shared;
 }
 
+/* no module sees anything from here on, and a run mounts a /proc of its own */
+static void take_cover_off(void)
+{
+	char byte = 0;
+
+	if (write(FORK_COVER_FD, &byte, 1) != 1 || read(FORK_COVER_FD, &byte, 1) != 1 ||
+	    close(FORK_COVER_FD) < 0)
+		fork_fail("fork_proc", EPERM);
+	/* nobody is there to be waited for where a module ignores its children's end */
+	(void)waitpid(self.start.keeper, NULL, 0);
+}
+
 static void remember(void)
 {
 	int i;
@@ -438,6 +450,7 @@ void fork_serve(void)
 		fork_fail("fork_dumpable", errno);
 	huge_all(FORK_PROC_FD);
 	before(); /* and never "after" here: we do nothing but clone */
+	take_cover_off();
 	serve();
 	after();
 	renew_all();
