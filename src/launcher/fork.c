@@ -37,7 +37,6 @@
 #define MS 1000000ull
 #define AGE_MS 300000     /* then another one is started, with other addresses, */
 #define RUNS_MOST 500     /* and after so many runs */
-#define MARGIN_KB 4096    /* that a run may have beyond the interpreter at least */
 #define LOOK_MS 10        /* at one that starts */
 #define START_MS 60000    /* that it may take, with the time that others leave */
 #define FULL_MS 60000     /* until there may be room for another one */
@@ -344,7 +343,7 @@ bool fork_take(struct launcher *l, const struct message *m, int input_fd,
 		struct slot *s = &l->slots[i];
 
 		if (!s->forks || s->state != SLOT_FREE || s->condemned ||
-		    ((uint64_t)m->plan.limits.memory_mb << 10) < s->held_kb + MARGIN_KB)
+		    warm_is_too_large(s->held_kb, &m->plan))
 			continue;
 		/* that one less is ready is told when it has started */
 		return start(s, m, input_fd, &layer_fd, arrived_ns) == 0;

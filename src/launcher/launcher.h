@@ -365,6 +365,8 @@ void warm_tell_soon(struct launcher *l);       /* the same, a few runs later */
 uint64_t warm_holds(const struct launcher *l); /* what all that wait do, in KiB; */
 /* so much more is not too much */
 bool warm_has_room(const struct launcher *l, uint64_t kb);
+/* what holds so much cannot be given to a run that may have no more than this */
+bool warm_is_too_large(uint64_t held_kb, const struct plan *p);
 
 /* --- layers.c */
 void layers_start(struct launcher *l); /* the probe is over */

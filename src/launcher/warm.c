@@ -29,6 +29,7 @@
 #define OLD_MS 600000 /* then it is replaced: its random seeds are not for ever */
 #define TELL_MS 100
 #define SOON_MS 5
+#define MARGIN_KB 4096 /* that a run may have beyond what it waited with at least */
 #define RETRY_FIRST_MS 100
 #define RETRY_MOST_MS 60000
 #define NO_LAYERS_MS 60000 /* after one that could not be moved */
@@ -75,6 +76,11 @@ uint64_t warm_holds(const struct launcher *l)
 bool warm_has_room(const struct launcher *l, uint64_t kb)
 {
 	return warm_holds(l) + kb <= (uint64_t)l->setup->warm_memory_mb << 10;
+}
+
+bool warm_is_too_large(uint64_t held_kb, const struct plan *p)
+{
+	return ((uint64_t)p->limits.memory_mb << 10) < held_kb + MARGIN_KB;
 }
 
 static void on_tell(void *arg)
@@ -345,12 +351,15 @@ bool warm_take(struct launcher *l, const struct message *m, int input_fd,
 
 		if (s->state != SLOT_WAITING || r->plan.row != m->plan.row ||
 		    (m->plan.cold && !r->takes_words) ||
+		    warm_is_too_large(r->held_kb, &m->plan) ||
 		    (l->warm.fixed_disk &&
 		     r->plan.limits.disk_mb != m->plan.limits.disk_mb))
 			continue;
 		if (hand_over(s, m, input_fd, layer_fd, &reason) < 0) {
 			discard(s, reason, errno);
-			if (strcmp(reason, "layer") == 0)
+			/* whatever the request has of these the next would fail with too
+			 */
+			if (strcmp(reason, "layer") == 0 || strcmp(reason, "cgroup") == 0)
 				return false;
 			continue;
 		}
@@ -421,11 +430,13 @@ void warm_failed(struct run *r, const char *step, int num)
 	struct slot *s = r->slot;
 	struct launcher *l = s->launcher;
 	const uint32_t row = r->plan.row;
+	const bool starved = s->state == SLOT_BUSY && cgroup_oom_seen(&s->cgroup);
 	const bool meant = r->killed || (s->state == SLOT_WAITING && r->timed_out);
 	const int layer = lost_layer_of(l, step, num);
 
-	/* nor is it its fault that a layer has what an interpreter had at its start */
-	if (!meant && num != CHILD_HAS_ALREADY) {
+	/* nor is it its fault that a layer has what an interpreter had at its start, or
+	 * that the client gave it too little */
+	if (!meant && !starved && num != CHILD_HAS_ALREADY) {
 		put_off(l, row);
 		s->condemned = s->condemned || s->forks; /* whatever is wrong with it */
 	}
