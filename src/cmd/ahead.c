@@ -165,6 +165,7 @@ static void explain_fork(struct trial *t, const char *step)
 		const char *step, *why;
 	} reasons[] = {
 		{"worker", "it does not load a shared object that its loader is told to"},
+		{"fork_ended", "it ends by itself when it has started"},
 		{"fork_python", "it does not show its functions"},
 		{"fork_modules", "a module cannot be imported"},
 		{"fork_threads", "a module has started threads"},

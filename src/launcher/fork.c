@@ -175,6 +175,7 @@ static void on_old(void *arg)
 {
 	struct slot *s = arg;
 
+	s->failures = 0;
 	s->condemned = true; /* when its run is over, */
 	if (s->state == SLOT_FREE)
 		slot_reset(s); /* or now */
@@ -302,8 +303,20 @@ bool fork_ready(struct slot *s)
 	return true;
 }
 
+bool fork_is_missed(const struct slot *s)
+{
+	const struct launcher *l = s->launcher;
+
+	for (unsigned i = 0; i < l->slot_count; i++) {
+		if (l->slots[i].forks && l->slots[i].state == SLOT_FREE)
+			return false;
+	}
+	return s->forked > 0;
+}
+
 bool fork_is_old(struct slot *s)
 {
+	s->failures = 0; /* it was of use */
 	return ++s->forked >= RUNS_MOST;
 }
 

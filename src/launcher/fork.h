@@ -69,6 +69,8 @@ bool fork_may_build(struct slot *s);
 /* the slot's interpreter is ready; false: there is no room for it, and it is gone */
 bool fork_ready(struct slot *s);
 void fork_fill(struct launcher *l); /* one is ready, or is not to be: the next */
+/* no other is free, and the one before had runs: whoever comes now starts cold */
+bool fork_is_missed(const struct slot *s);
 /* after a run: true when it has served its time */
 bool fork_is_old(struct slot *s);
 /* true: a slot of this kind has it from here on */

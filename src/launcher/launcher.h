@@ -142,7 +142,7 @@ struct slot {
 	struct loop_timer old;   /* and its end */
 	struct session *session; /* whose process 1 or command it is for; NULL: none */
 	const char *seed_dir;    /* only the slot that fills the compile cache: where */
-	unsigned failures;       /* builds that failed in a row */
+	unsigned failures;       /* builds that failed in a row; or ended unused */
 	bool condemned;          /* to be rebuilt when its run is over */
 	bool cleaning;           /* SLOT_BUILDING, with the worker that it had */
 	struct loop_timer retry;

@@ -141,7 +141,7 @@ static void on_built(struct slot *s, const struct worker_answer *a, int *fds)
 		return;
 	s->state = SLOT_FREE;
 	s->cleaning = false;
-	s->failures = 0;
+	s->failures = s->forks ? s->failures : 0; /* of use when it has had a run */
 	if (s->session)
 		session_slot_ready(s);
 	else if (s->condemned) /* meanwhile, so again */
@@ -205,14 +205,15 @@ static void worker_lost(struct slot *s)
 		slot_build_failed(s, "worker", ECHILD);
 	else if (unanswered)
 		run_worker_lost(&s->run);
+	else if (state == SLOT_FREE && s->forks) /* the next one may end so too */
+		slot_build_failed(s, "fork_ended", ECHILD);
 	else if (state == SLOT_FREE)
 		slot_reset(s);
 	else if (state != SLOT_BUSY)
 		run_kill(&s->run); /* nobody has a use for it yet */
 	else if (s->run.disk_asked)
 		run_disk_silent(&s->run);
-	/* else a run goes on without it: the launcher is its parent; rebuilt afterwards
-	 */
+	/* else a run goes on without it: the launcher is its parent */
 }
 
 static void on_no_answer(void *arg)
@@ -307,7 +308,7 @@ void slot_build(struct slot *s)
 		return;
 	}
 	/* with time that nobody wants, but where one is missed */
-	if (s->forks && cgroup_slot_idle(&s->cgroup, s->forked == 0) < 0) {
+	if (s->forks && cgroup_slot_idle(&s->cgroup, !fork_is_missed(s)) < 0) {
 		slot_build_failed(s, "slot_cgroup", errno);
 		return;
 	}
@@ -363,7 +364,7 @@ void slot_reset(struct slot *s)
 	if (!s->condemned && (launcher_shares(s->launcher) || mounts_fd >= 0) &&
 	    clean(s, &mounts_fd) < 0)
 		s->condemned = true;
-	if (s->forks && fork_is_old(s))
+	if (s->forks && s->state == SLOT_BUSY && fork_is_old(s))
 		s->condemned = true;
 	if (s->condemned) {
 		log_event(s->forks ? LOG_DEBUG : LOG_INFO, "slot.rebuild", "slot=%u",

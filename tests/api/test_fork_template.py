@@ -2,13 +2,40 @@
 """The interpreter that runs are forked from: what it is given at its start is in every run."""
 
 import os
+import re
 import shutil
+import signal
+import time
 
 import pytest
 
-from probes import own_place
+from conftest import wait_for
+from probes import own_place, write_program
 from test_fork import _interpreters, _venv, forked
-from test_warm import can_wait, wait_warm
+from test_warm import _weight, can_wait, used, wait_warm
+
+
+@pytest.fixture(name="place")
+def a_place():
+    path = own_place()
+    yield path
+    shutil.rmtree(path)
+
+
+def site_of(place):
+    (site,) = [d[0] for d in os.walk(place + "/venv/lib") if d[0].endswith("/site-packages")]
+    return site
+
+
+def start_from(start, place, preload, **modules):
+    """A server whose three interpreters have imported these."""
+    s = start(SANDBOX_WARM_FORK="on", SANDBOX_WARM="0", SANDBOX_PRELOAD=preload, PATH=_venv(place, **modules),
+              SANDBOX_MAX_CONCURRENT="1")
+    if not can_wait(s):
+        pytest.skip("nothing waits here")
+    wait_warm(s, "python", 3)
+    return s
+
 
 SEES = (
     "import os, platform, socket\n"
@@ -18,31 +45,75 @@ SEES = (
 )
 
 
-def test_a_module_sees_nothing_of_the_host_when_it_is_imported(start):
+def test_a_module_sees_nothing_of_the_host_when_it_is_imported(start, place):
     """What it keeps of that is in every run; uuid is one that does."""
-    place = own_place()
-    try:
-        path = _venv(place, sees=SEES)
-        s = start(SANDBOX_WARM_FORK="on", SANDBOX_WARM="0", SANDBOX_PRELOAD="uuid,sees", PATH=path,
-                  SANDBOX_MAX_CONCURRENT="1")
-        if not can_wait(s):
-            pytest.skip("nothing waits here")
-        code = (
-            "import sys\nassert 'sees' in sys.modules\nimport os, platform, sees\n"
-            "print(platform.node(), sees.seen, sees.own)\nprint(*sees.names)\n"
-            "print(open('/proc/self/mountinfo').read())"
-        )
-        said, names, *mounts = forked(s, code)["stdout"].splitlines()
-        assert said == "sandbox ['sandbox', 'sandbox', ['cpuinfo', 'meminfo', 'self', 'stat']] [True, True]"
-        assert not set(names.split()) & {os.readlink("/proc/self/ns/" + n) for n in ("uts", "ipc", "mnt")}
-        # it was there for the import alone
-        assert not [line for line in mounts if "/proc/self" in line or "cpuinfo" in line], mounts
-        wait_warm(s, "python", 3)
-        assert [_children(pid) for pid in _interpreters(s)] == [[]] * 3
-    finally:
-        shutil.rmtree(place)
+    s = start_from(start, place, "uuid,sees", sees=SEES)
+    code = (
+        "import sys\nassert 'sees' in sys.modules\nimport os, platform, sees\n"
+        "print(platform.node(), sees.seen, sees.own)\nprint(*sees.names)\n"
+        "print(open('/proc/self/mountinfo').read())"
+    )
+    said, names, *mounts = forked(s, code)["stdout"].splitlines()
+    assert said == "sandbox ['sandbox', 'sandbox', ['cpuinfo', 'meminfo', 'self', 'stat']] [True, True]"
+    assert not set(names.split()) & {os.readlink("/proc/self/ns/" + n) for n in ("uts", "ipc", "mnt")}
+    # it was there for the import alone
+    assert not [line for line in mounts if "/proc/self" in line or "cpuinfo" in line], mounts
+    wait_warm(s, "python", 3)
+    assert [_children(pid) for pid in _interpreters(s)] == [[]] * 3
 
 
 def _children(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as f:
         return f.read().split()
+
+
+def _slot(pid):
+    with open(f"/proc/{pid}/cgroup", encoding="ascii") as f:
+        return int(re.search(r"/slot-(\d+)", f.read())[1])
+
+
+def _weight_of_next(server, before, slot):
+    """While it starts."""
+    for pid in set(_interpreters(server)) - set(before):
+        if _slot(pid) == slot:
+            return _weight(pid)
+    return None
+
+
+def test_one_is_replaced_with_time_that_nobody_wants_unless_none_is_left(start, place):
+    s = start_from(start, place, "slow", slow="import time\ntime.sleep(2)\n")
+    first = sorted(_interpreters(s), key=_slot)
+    try:
+        _weight(first[0])
+    except OSError as e:
+        pytest.skip(f"nobody sees the cgroups here: {e}")
+    weights = []
+    for pid in first:
+        assert used(s.execute("print(1)"))  # the first that is free has it
+        slot = _slot(pid)
+        os.kill(pid, signal.SIGKILL)
+        weights.append(wait_for(lambda n=slot: _weight_of_next(s, first, n), 5, step=0.01))
+    assert max(weights[:2]) <= 2 and weights[2] >= 100, weights
+    wait_warm(s, "python", 3)
+
+
+ENDS = (
+    "import os, signal\n"
+    "if os.path.exists(os.path.dirname(__file__) + '/end'):\n    signal.setitimer(signal.ITIMER_REAL, 0.1)\n"
+)
+
+
+def test_one_that_ends_by_itself_is_replaced_less_and_less_often(start, place):
+    s = start_from(start, place, "ends", ends=ENDS)
+    write_program(site_of(place) + "/end", "")
+    seen, until = set(_interpreters(s)), time.monotonic() + 5
+    for pid in seen:
+        os.kill(pid, signal.SIGKILL)
+    while time.monotonic() < until:
+        seen |= set(_interpreters(s))
+        time.sleep(0.005)
+    assert 6 <= len(seen) <= 3 + 3 * 8, len(seen)
+    assert s.execute("print(1)")["stdout"] == "1\n" and s.wait_log("slot.failed .*step=fork_ended")
+    os.unlink(site_of(place) + "/end")
+    wait_warm(s, "python", 3)
+    forked(s, "print(1)")
