@@ -163,6 +163,7 @@ int child_no_new_privs(struct child *c);
 int child_fork(struct child *c); /* process 1 stays in here and never returns */
 int child_streams(struct child *c);
 int child_limits(struct child *c);
+int child_stack(void);   /* the limit of a stack, of whatever the server was given */
 int child_signals(void); /* all as at a first start, whatever the server was given */
 int child_identity(struct child *c);
 int child_landlock(struct child *c);

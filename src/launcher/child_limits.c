@@ -48,6 +48,11 @@ static int child_rlimit(int what, rlim_t value)
 	return setrlimit((__rlimit_resource_t)what, &want);
 }
 
+int child_stack(void)
+{
+	return child_rlimit(RLIMIT_STACK, 8 << 20);
+}
+
 /*
  * The kernel counts by uid and user namespace. Process 1 has the run's uid; where the
  * slot's uid is counted in the host's namespace, so has the worker. Where all runs share
@@ -95,13 +100,15 @@ static int child_rlimits(const struct child *c)
 		rlim_t value;
 	} rows[] = {
 		{RLIMIT_CORE, 1}, /* 0 would still run a helper of core_pattern */
-		{RLIMIT_CPU, cpu_sec},   {RLIMIT_NPROC, child_processes(c)},
-		{RLIMIT_STACK, 8 << 20}, {RLIMIT_MEMLOCK, 64 << 10},
-		{RLIMIT_MSGQUEUE, 0},    {RLIMIT_SIGPENDING, 256},
-		{RLIMIT_RTPRIO, 0},      {RLIMIT_NICE, 0},
+		{RLIMIT_CPU, cpu_sec},      {RLIMIT_NPROC, child_processes(c)},
+		{RLIMIT_MEMLOCK, 64 << 10}, {RLIMIT_MSGQUEUE, 0},
+		{RLIMIT_SIGPENDING, 256},   {RLIMIT_RTPRIO, 0},
+		{RLIMIT_NICE, 0},
 	};
 	unsigned i;
 
+	if (child_stack() < 0)
+		return -1;
 	for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		if (child_rlimit(rows[i].what, rows[i].value) < 0)
 			return -1;

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -160,7 +161,9 @@ void fork_become(const struct slot *s, int *socket_fd, const struct fork_given *
 	    place_descriptors(*socket_fd, start_fd, g) < 0)
 		return;
 	*socket_fd = FORK_SOCKET_FD;
-	if (child_signals() < 0 || confine(l) < 0)
+	/* where its memory lies and how large a thread's stack is, execve decides */
+	if (child_stack() < 0 || personality(PER_LINUX) < 0 || child_signals() < 0 ||
+	    confine(l) < 0)
 		return;
 	execve(argv[0], (char *const *)argv, (char *const *)envp);
 }
