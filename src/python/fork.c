@@ -4,8 +4,9 @@
  *
  * Runs in: python3, which the slot's worker has become (launcher/fork.h): the slot's uid,
  * no capability, no network, its read-only root, its cgroup. It never runs a program's
- * code and reads no byte of a request: the input passes by as a descriptor. Whoever
- * returns from fork_serve() is a run's program, in its sandbox, behind its filters.
+ * code; of a request it reads the plan, and no byte of the input, which passes by as a
+ * descriptor. Whoever returns from fork_serve() is a run's program, in its sandbox,
+ * behind its filters.
  */
 #include "python/fork.h"
 
@@ -142,20 +143,23 @@ static void check_quiet(void)
 		fork_fail("fork_descriptors", EBUSY);
 }
 
-/* memory that is shared with the others would be so in every run: "7f.. rw-s .." */
+/*
+ * Memory that is shared with the others would be so in every run, whether it may be
+ * written or a run has yet to ask for that: "ms" and "mw" of "VmFlags: rd mr mw me ms". A
+ * file that was opened to be read has no "mw".
+ */
 static bool is_private(void)
 {
-	const int fd = openat(FORK_PROC_FD, "self/maps", O_RDONLY | O_CLOEXEC);
+	const int fd = openat(FORK_PROC_FD, "self/smaps", O_RDONLY | O_CLOEXEC);
 	FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
 	char line[4600]; /* a path and its numbers */
 	bool seen = false, shared = false;
 
 	while (maps && fgets(line, sizeof(line), maps)) {
-		const char *rights = strchr(line, ' ');
-
+		if (strncmp(line, "VmFlags:", 8) != 0)
+			continue;
 		seen = true;
-		if (!rights || strlen(rights) < 5 ||
-		    (rights[2] == 'w' && rights[4] == 's'))
+		if (strstr(line, " ms") && strstr(line, " mw"))
 			shared = true;
 	}
 	if (!maps || ferror(maps))
@@ -239,7 +243,7 @@ static void drop_handlers(void)
 
 /*
  * Process 1 of a run: it has our memory, so that the program's copy is the only one. No
- * byte of a request comes into that memory, and nobody else runs in it meanwhile: we wait
+ * byte of its input comes into that memory, and nobody else runs in it meanwhile: we wait
  * for the next order then, and it for us until we do, since errno is one for both.
  */
 static void be_first(void *arg)

@@ -411,12 +411,15 @@ def test_what_cannot_be_forked_from_stops_the_start(fork):
             place,
             threads="import threading, time\nthreading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n",
             opens="f = open('/etc/passwd')\n",
-            shares="import mmap, os\nm = mmap.mmap(-1, 4096)\n",
+            shares="import mmap\nm = mmap.mmap(-1, 4096)\n",
+            # who has it could ask for the right to write
+            only_reads="import mmap\nm = mmap.mmap(-1, 4096, prot=mmap.PROT_READ)\n",
         )
         reasons = {
             "threads": "a module has started threads",
             "opens": "a module has opened something",
             "shares": "a module has made memory that forks would share",
+            "only_reads": "a module has made memory that forks would share",
         }
         for module, r in side_by_side(lambda module: serve(SANDBOX_PRELOAD=module, PATH=path), reasons):
             assert r.returncode == 1 and "SANDBOX_WARM_FORK=on: runs cannot be forked" in r.stderr, r.stderr

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import wait_for
+from conftest import Server, wait_for
 from probes import own_place, write_program
 from test_fork import _interpreters, _venv, forked
 from test_warm import _weight, can_wait, used, wait_warm
@@ -117,3 +117,60 @@ def test_one_that_ends_by_itself_is_replaced_less_and_less_often(start, place):
     os.unlink(site_of(place) + "/end")
     wait_warm(s, "python", 3)
     forked(s, "print(1)")
+
+
+MAPS = (
+    "import ctypes, os\n"
+    "libc = ctypes.CDLL(None)\nlibc.mmap.restype = ctypes.c_void_p\n"
+    "fd = os.open(__file__, os.O_RDONLY)\n"  # one that nothing can be written by
+    "libc.mmap(None, ctypes.c_size_t(4096), 1, 1, fd, ctypes.c_long(0))\nos.close(fd)\n"
+)
+
+
+def test_a_file_that_is_mapped_to_be_read_is_no_shared_memory(start, place):
+    """So the C library has its locales and its conversions."""
+    s = start_from(start, place, "maps", maps=MAPS)
+    assert "r--s" in forked(s, "print([line for line in open('/proc/self/maps') if 'maps.py' in line])")["stdout"]
+
+
+LAYOUT = (
+    "import ctypes, resource, threading\n"
+    "libc = ctypes.CDLL(None)\n"
+    "attr = (ctypes.c_char * 64)()\nsize = ctypes.c_size_t()\n"
+    "libc.pthread_getattr_default_np(attr)\nlibc.pthread_attr_getstacksize(attr, ctypes.byref(size))\n"
+    "print(size.value, resource.getrlimit(resource.RLIMIT_STACK))\n"
+    "for line in open('/proc/self/maps'):\n"
+    "    if '[stack]' in line or 'libc.so' in line: print(line.split('-')[0])\n"
+    "print(open('/proc/self/personality').read().strip())\n"
+)
+
+
+class Odd(Server):
+    """Started with addresses that do not change, and another limit of the stack, which decides about threads'."""
+
+    def command_line(self, args, env):
+        words = super().command_line(args, env)
+        return ["/bin/sh", "-c", 'ulimit -Ss 2048 && exec setarch -R "$@"', "sh", *words]
+
+
+def test_what_the_server_was_started_with_is_not_for_runs():
+    seen = []
+    for warm_fork in ("on", "off"):
+        s = Odd({"SANDBOX_WARM_FORK": warm_fork, "SANDBOX_WARM": "0", "SANDBOX_MAX_CONCURRENT": "1"}, mode="python")
+        try:
+            if not can_wait(s):
+                pytest.skip("nothing waits here")
+            if warm_fork == "off":
+                seen.append(s.execute(LAYOUT)["stdout"].splitlines())
+                continue
+            wait_warm(s, "python", 3)
+            for _ in range(2):
+                first = sorted(_interpreters(s), key=_slot)
+                seen.append(forked(s, LAYOUT)["stdout"].splitlines())
+                os.kill(first[0], signal.SIGKILL)
+                wait_for(lambda: first[0] not in _interpreters(s), 10)  # pylint: disable=cell-var-from-loop
+        finally:
+            s.stop()
+    (sizes, *at, kind), (other_sizes, *other_at, other_kind), (cold_sizes, *_, cold_kind) = seen
+    assert sizes == other_sizes == cold_sizes and kind == other_kind == cold_kind, seen
+    assert len(at) > 2 and not set(at) & set(other_at), seen
