@@ -27,7 +27,7 @@ static const struct launcher_start *map_start(int fd)
 	if (seals < 0 || (seals & ALL_SEALS) != ALL_SEALS || fstat(fd, &st) < 0 ||
 	    st.st_size != (off_t)sizeof(*start))
 		return NULL;
-	start = mmap(NULL, sizeof(*start), PROT_READ, MAP_SHARED, fd, 0);
+	start = mmap(NULL, sizeof(*start), PROT_READ, MAP_PRIVATE, fd, 0);
 	if (start == MAP_FAILED || start->setup.magic != SETUP_MAGIC ||
 	    start->setup.size != sizeof(*start))
 		return NULL;

@@ -90,8 +90,8 @@ void fork_begin(void)
 		    (ssize_t)sizeof(self.start) ||
 	    getppid() != self.start.launcher)
 		_exit(1);
-	self.setup = mmap(NULL, sizeof(*self.setup), PROT_READ, MAP_SHARED, FORK_SETUP_FD,
-			  0);
+	self.setup = mmap(NULL, sizeof(*self.setup), PROT_READ, MAP_PRIVATE,
+			  FORK_SETUP_FD, 0);
 	if (self.setup == MAP_FAILED)
 		fork_fail("fork_setup", errno);
 }
