@@ -311,7 +311,9 @@ bool fork_is_missed(const struct slot *s)
 	const struct launcher *l = s->launcher;
 
 	for (unsigned i = 0; i < l->slot_count; i++) {
-		if (l->slots[i].forks && l->slots[i].state == SLOT_FREE)
+		const struct slot *other = &l->slots[i];
+
+		if (other->forks && other->state == SLOT_FREE && !other->condemned)
 			return false;
 	}
 	return s->forked > 0;

@@ -280,7 +280,9 @@ static void restore(struct launcher *l)
 	loop_timer_stop(l->loop, &l->lost.retry);
 	l->lost = (struct lost){0};
 	launcher_report(l);
-	/* none that was made before the layer went is trusted */
+	/* none that was made before the layer went is trusted, or counted as there */
+	for (unsigned i = 0; i < l->slot_count; i++)
+		l->slots[i].condemned |= l->slots[i].state == SLOT_FREE;
 	for (unsigned i = 0; i < l->slot_count; i++) {
 		struct slot *s = &l->slots[i];
 
@@ -297,6 +299,7 @@ static void restore(struct launcher *l)
 			slot_unbuild(s);
 		slot_build(s);
 	}
+	warm_tell(l);
 }
 
 /* the first layer of the ledger that this report lacks, or -1 */

@@ -68,10 +68,9 @@ class Inside(Server):
             [sys.executable, "-c", INTO_NAMESPACE, str(uid), self.copy, "serve"],
             env=clean_env(
                 SANDBOX_PORT="0",
-                SANDBOX_MODE="shell",
                 SANDBOX_STATE_DIR=self.state_dir,
                 PATH="/usr/bin:/bin",
-                **settings,
+                **{"SANDBOX_MODE": "shell", **settings},
             ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -129,10 +128,10 @@ def refused(server, layer):
     server.wait_log(rf"isolation\.lost .*layer={layer}")
 
 
-def back(server, *layers, level):
+def back(server, *layers, level, code="echo ran"):
     """It works again, and says what was gone: one of these."""
     wait_for(lambda: server.get("/readyz").status == 200, BACK_SECONDS, step=0.05)
-    r = server.execute("echo ran")
+    r = server.execute(code)
     assert (r["stdout"], r["meta"]["isolation"]) == ("ran\n", level)
     isolation = server.get("/isolation").json
     assert isolation["level"] == level and "lost" not in isolation
@@ -196,6 +195,33 @@ def test_what_waited_goes_with_the_layer():
         back(s, "user_namespace", level=level)
         wait_for(lambda: waiting() >= 2, BACK_SECONDS)
         assert s.execute("echo ran")["meta"]["usage"]["warm"]
+    finally:
+        s.kill()
+
+
+@pytest.mark.parametrize("limit,layer", [("max_user_namespaces", "user_namespace"),
+                                         ("max_uts_namespaces", "uts_namespace")])
+def test_nothing_is_forked_without_the_layer(limit, layer):
+    """An interpreter was complete when it was started, and its runs need no less than others."""
+    s = Inside(0, 1000000, SANDBOX_MODE="python", SANDBOX_WARM_FORK="on", SANDBOX_WARM="0", SANDBOX_MAX_CONCURRENT="1")
+    code = "print('ran')"
+    try:
+        if "memory_limit" in s.get("/health").json["isolation"]["missing"]:
+            pytest.skip("nothing is forked here")
+
+        def ready():
+            return s.get("/health").json["warm"]["ready"]["python"] == 3
+
+        wait_for(ready, BACK_SECONDS)
+        r = s.execute(code)
+        assert r["meta"]["usage"]["warm"], r
+        s.set_limit(limit, 0)
+        refused(s, layer)
+        stays_refused(s, 0.5)
+        s.set_limit(limit, 10000)
+        back(s, layer, level=r["meta"]["isolation"], code=code)
+        wait_for(ready, BACK_SECONDS)
+        assert s.execute(code)["meta"]["usage"]["warm"]
     finally:
         s.kill()
 
