@@ -444,11 +444,19 @@ def test_without_python_it_stops_the_start():
 
 
 def test_a_step_that_fails_stops_the_start(fork):
-    """No run with less: here the one that is tried at the start."""
+    """No run with less: here the one that is tried at the start. Nor is anything left of what was being made."""
     assert fork
-    steps = ["id_maps", "inputs", "capabilities", "landlock", "seccomp", "order"]
-    for step, r in side_by_side(lambda step: serve(SANDBOX_TEST_FAULT=step), steps):
-        assert r.returncode == 1, (step, r.stderr)
+    if not has_hooks():
+        pytest.skip("the binary has no test hooks")
+    steps = (
+        "id_maps cgroup_namespace proc proc_masks scratch inputs hostname root_check capabilities no_new_privs fork "
+        "limits identity landlock seccomp open_files order"
+    )
+    for step, r in side_by_side(lambda step: serve(SANDBOX_TEST_FAULT=step), steps.split()):
+        assert r.returncode == 1 and f'sandbox step "{step}" failed' in r.stderr, (step, r.stderr)
+        # of the forked run, before the cold one
+        assert re.search(rf"warm\.cold slot=\d+ step={step} ", r.stderr), r.stderr
+        assert "slot.left" not in r.stderr, r.stderr
 
 
 @pytest.mark.timeout(400)
