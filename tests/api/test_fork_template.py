@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The interpreter that runs are forked from: what it is given at its start is in every run."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import time
 import pytest
 
 from conftest import Server, wait_for
-from probes import own_place, write_program
+from probes import launcher_pid, own_place, write_program
 from test_fork import _interpreters, _venv, forked
 from test_warm import _weight, can_wait, used, wait_warm
 
@@ -117,6 +118,26 @@ def test_one_that_ends_by_itself_is_replaced_less_and_less_often(start, place):
     os.unlink(site_of(place) + "/end")
     wait_warm(s, "python", 3)
     forked(s, "print(1)")
+
+
+def memfds(pid):
+    """(name, seals) of each that it has open."""
+    for n in os.listdir(f"/proc/{pid}/fd"):
+        name = os.readlink(f"/proc/{pid}/fd/{n}")
+        if name.startswith("/memfd:"):
+            with open(f"/proc/{pid}/fd/{n}", "rb") as f:
+                yield name[7:].split(" ")[0], fcntl.fcntl(f, fcntl.F_GET_SEALS)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="whose descriptors are shut is root's alone to open")
+def test_what_all_interpreters_are_started_with_cannot_be_written(start, place):
+    s = start_from(start, place, "decimal")
+    theirs = [pair for pid in _interpreters(s) for pair in memfds(pid)]
+    # the object that they have loaded is closed there
+    found = theirs + [pair for pair in memfds(launcher_pid(s)) if pair[0] in ("ahead", "setup")]
+    assert {name for name, _ in theirs} == {"setup", "start"} and "ahead" in dict(found), found
+    sealed = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+    assert {seals & sealed for _, seals in found} == {sealed}, found
 
 
 MAPS = (
