@@ -48,6 +48,29 @@ char *index_word(char **at)
 	return word;
 }
 
+static int hex(char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c | 0x20 : c) : NULL;
+
+	return at ? (int)(at - digits) : -1;
+}
+
+size_t index_decode(char *text)
+{
+	char *to = text;
+
+	for (const char *c = text; *c; c++) {
+		const int high = *c == '%' ? hex(c[1]) : -1;
+		const int low = high >= 0 ? hex(c[2]) : -1;
+
+		*to++ = low >= 0 ? (char)(high * 16 + low) : *c;
+		c += low >= 0 ? 2 : 0;
+	}
+	*to = '\0';
+	return (size_t)(to - text);
+}
+
 static bool has_host(const char *url)
 {
 	auto_free struct rules *scratch = mem_zero(sizeof(*scratch));

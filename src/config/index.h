@@ -19,6 +19,9 @@ struct settings;
 #define INDEX_HOST "host" /* for a URL: what the host's own installers are told */
 #define INDEX_NONE "none" /* nothing is installed */
 
+/* whether an index is told who asks: as uv's `authenticate` has it */
+enum asks { ASKS_AUTO, ASKS_ALWAYS, ASKS_NEVER };
+
 struct index {
 	char *urls[INDEX_MOST]; /* the index, then extra ones; strings are owned */
 	size_t url_count;
@@ -27,7 +30,10 @@ struct index {
 	char *names;             /* of these, each with a blank behind it; or NULL */
 	char *links[INDEX_MOST]; /* directories, absolute */
 	size_t link_count;
-	bool alone; /* nothing but what is named here */
+	bool alone;   /* nothing but what is named here */
+	bool best;    /* the best version of all of them, as for pip; else of the first */
+	bool keyring; /* it has passwords, too */
+	enum asks asks; /* of the index that is being added */
 	bool too_many;
 	const char *odd; /* what was said and cannot be done, or NULL */
 	char *cert;      /* pip's file of certificates, or NULL */
@@ -45,9 +51,11 @@ struct npmrc {
 	char *prefix;    /* the host's file is below it; or NULL */
 };
 
-/* SANDBOX_PYTHON_INDEX; without it the variables and files of pip and uv; -1: one of
- * these cannot be understood. To be done with in either case */
-int index_python(const struct settings *s, struct index *out, struct err *e);
+/* SANDBOX_PYTHON_INDEX; without it the variables and files of pip and uv, also of pip's
+ * the one at the prefix of python; -1: one of these cannot be understood. To be done with
+ * in either case */
+int index_python(const struct settings *s, const char *prefix, struct index *out,
+		 struct err *e);
 /* SANDBOX_NPM_REGISTRY if it is a URL, else what npm's variables and files say, also the
  * file beside that node; -1: one of these cannot be understood. To be done with in either
  * case */
@@ -60,6 +68,8 @@ char *index_npm_default(const char *npm);
 int index_host(const char *url, struct rules *out, struct err *e);
 void index_done(struct index *x);
 bool index_is_url(const char *text);
+/* %41 is A, in place; returns how many bytes are left, since there may be a %00 */
+size_t index_decode(char *text);
 /* one word after the other, at blanks and commas, which are cut; NULL: no more */
 char *index_word(char **at);
 /* for the settings' table: NULL, or what is wrong */

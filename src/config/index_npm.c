@@ -80,29 +80,14 @@ static void say(struct npmrc *x, const char *key, const char *value)
 		x->odd = "more registries and tokens than fit into 16 KiB";
 }
 
-static int hex(char c)
-{
-	static const char digits[] = "0123456789abcdef";
-	const char *at = c ? strchr(digits, c >= 'A' && c <= 'F' ? c | 0x20 : c) : NULL;
-
-	return at ? (int)(at - digits) : -1;
-}
-
 /* "user:password", in which other characters are written as %41, as npm's _auth */
 static char *as_basic(const char *said)
 {
 	auto_free char *plain = mem_printf("%s%s", said, strchr(said, ':') ? "" : ":");
-	char *to = plain, *out;
+	const size_t len = index_decode(plain);
+	char *out = mem_zero(base64_room(len) + 1);
 
-	for (const char *c = plain; *c; c++) {
-		const int high = *c == '%' ? hex(c[1]) : -1;
-		const int low = high >= 0 ? hex(c[2]) : -1;
-
-		*to++ = low >= 0 ? (char)(high * 16 + low) : *c;
-		c += low >= 0 ? 2 : 0;
-	}
-	out = mem_zero(base64_room((size_t)(to - plain)) + 1);
-	base64_encode(plain, (size_t)(to - plain), out);
+	base64_encode(plain, len, out);
 	return out;
 }
 

@@ -5,12 +5,15 @@
  * Runs in: the supervisor, once, at start. Of each option the first place that says
  * something counts, as it does for pip: the environment, then the section for installs of
  * all files, then the one for everything of all files: of the file that the environment
- * names, the virtual environment's, the user's, the host's. What pip does not understand
- * is an error, as for pip: passed over, the public index would be asked.
+ * names, the virtual environment's, python's own, the user's unless one is named, the
+ * host's. What a file has in DEFAULT is in every section of that file that has not its
+ * own. What pip does not understand is an error, as for pip: passed over, the public
+ * index would be asked.
  */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/defer.h"
@@ -20,6 +23,7 @@
 #include "config/index_add.h"
 
 #define BLANK " \t\r\n"
+#define USUAL "DEFAULT"
 
 static const struct {
 	const char *variable, *key;
@@ -31,12 +35,13 @@ static const struct {
 	{"PIP_FIND_LINKS", "find-links", index_add_links},
 	{"PIP_NO_INDEX", "no-index", index_set_alone},
 	{"PIP_CERT", "cert", index_set_cert},
+	{"PIP_KEYRING_PROVIDER", "keyring-provider", index_set_keyring},
 };
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
 
 struct pip {
 	struct index *x;
-	const char *section; /* that is wanted; what none has of its own is in DEFAULT */
+	const char *section; /* that is wanted */
 	bool said[OPTIONS];
 	bool empty[OPTIONS]; /* a file has it in this section, without a value */
 	bool here[OPTIONS];  /* this file has it in this section */
@@ -45,7 +50,8 @@ struct pip {
 	size_t indent;
 	bool goes_on; /* an option has been in this section */
 	bool in_section;
-	bool ours; /* in the section that is wanted */
+	bool ours; /* in the section that is wanted, */
+	bool met;  /* which this file has */
 };
 
 /* an empty one hides what files further on say, but not what other sections do */
@@ -110,6 +116,9 @@ static int take_line(struct pip *p, char *line)
 	p->indent = indent;
 	if (*key == '[' && strchr(key, ']')) {
 		p->ours = strncmp(key + 1, p->section, len) == 0 && key[1 + len] == ']';
+		if (p->ours && p->met && strcmp(p->section, USUAL) != 0) /* twice */
+			return -1;
+		p->met = p->met || p->ours;
 		p->in_section = true;
 		p->goes_on = false;
 		return 0;
@@ -127,16 +136,16 @@ static int take_line(struct pip *p, char *line)
 	return 0;
 }
 
-static int from_file(struct pip *p, const char *path, struct err *e)
+static int take_section(struct pip *p, const char *section, const char *all,
+			const char *path, struct err *e)
 {
-	auto_free char *text = mem_zero(INDEX_FILE_MOST);
+	auto_free char *text = mem_copy(all);
 	char *rest = text, *line;
 	unsigned at = 0;
 
-	if (index_read(path, text, e) < 0)
-		return -1;
 	memset(p->here, 0, sizeof(p->here));
-	p->in_section = p->goes_on = p->ours = false;
+	p->section = section;
+	p->in_section = p->goes_on = p->ours = p->met = false;
 	while ((line = strsep(&rest, "\n"))) {
 		at++;
 		if (take_line(p, line) < 0)
@@ -145,6 +154,29 @@ static int from_file(struct pip *p, const char *path, struct err *e)
 	}
 	end_option(p);
 	return 0;
+}
+
+static int from_file(struct pip *p, const char *path, struct err *e)
+{
+	auto_free char *text = mem_zero(INDEX_FILE_MOST);
+	const char *wanted = p->section;
+	bool said[OPTIONS], own[OPTIONS];
+	int rc;
+
+	if (index_read(path, text, e) < 0)
+		return -1;
+	rc = take_section(p, wanted, text, path, e);
+	if (rc == 0 && p->met) {
+		memcpy(said, p->said, sizeof(said));
+		memcpy(own, p->here, sizeof(own));
+		for (size_t i = 0; i < OPTIONS; i++) /* these it has of its own */
+			p->said[i] = p->said[i] || own[i];
+		rc = take_section(p, USUAL, text, path, e);
+		for (size_t i = 0; i < OPTIONS; i++)
+			p->said[i] = own[i] ? said[i] : p->said[i];
+	}
+	p->section = wanted;
+	return rc;
 }
 
 static int from_below(struct pip *p, const char *top, const char *below, struct err *e)
@@ -168,9 +200,11 @@ static int from_dirs(struct pip *p, const char *dirs, struct err *e)
 	return rc == 0 ? from_below(p, all, "pip/pip.conf", e) : rc;
 }
 
-static int from_files(struct pip *p, const char *own, const char *dirs, struct err *e)
+static int from_files(struct pip *p, const char *prefix, const char *own,
+		      const char *dirs, struct err *e)
 {
 	const char *named = getenv("PIP_CONFIG_FILE");
+	const bool alone = named && *named && access(named, F_OK) == 0;
 
 	/* so pip is told to read no file at all */
 	if (named && strcmp(named, "/dev/null") == 0)
@@ -178,16 +212,18 @@ static int from_files(struct pip *p, const char *own, const char *dirs, struct e
 	memset(p->empty, 0, sizeof(p->empty));
 	if ((named && *named && from_file(p, named, e) < 0) ||
 	    from_below(p, getenv("VIRTUAL_ENV"), "pip.conf", e) < 0 ||
-	    from_below(p, own, "pip/pip.conf", e) < 0 ||
-	    from_below(p, getenv("HOME"), ".pip/pip.conf", e) < 0 ||
+	    from_below(p, prefix, "pip.conf", e) < 0 ||
+	    from_below(p, alone ? NULL : own, "pip/pip.conf", e) < 0 ||
+	    from_below(p, alone ? NULL : getenv("HOME"), ".pip/pip.conf", e) < 0 ||
 	    from_below(p, "/etc", "pip.conf", e) < 0)
 		return -1;
 	return from_dirs(p, dirs, e);
 }
 
-int index_of_pip(struct index *x, const char *own, const char *dirs, struct err *e)
+int index_of_pip(struct index *x, const char *prefix, const char *own, const char *dirs,
+		 struct err *e)
 {
-	static const char *const sections[] = {"install", "global", "DEFAULT"};
+	static const char *const sections[] = {"install", "global"};
 	struct pip p = {.x = x, .option = OPTIONS};
 	int rc = 0;
 
@@ -200,7 +236,7 @@ int index_of_pip(struct index *x, const char *own, const char *dirs, struct err 
 	buf_init(&p.value, INDEX_FILE_MOST);
 	for (size_t i = 0; rc == 0 && i < sizeof(sections) / sizeof(sections[0]); i++) {
 		p.section = sections[i];
-		rc = from_files(&p, own, dirs, e);
+		rc = from_files(&p, prefix, own, dirs, e);
 	}
 	buf_done(&p.value);
 	return rc;

@@ -7,7 +7,6 @@
  * started it. The installer itself reads none of this: it runs in a sandbox, and is told
  * by its arguments and variables.
  */
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -35,34 +34,60 @@ static void add(struct index *x, char **list, size_t *count, char *word)
 	}
 }
 
-/* file:///dir, ~/dir and /dir are directories here, and dir in a file of uv's is beside
- * that file; a list of links on a web page is none */
-void index_add_directory(struct index *x, const char *word, const char *beside)
+/* NULL: a page of the web, or what is relative to where somebody else is */
+static char *local_path(const char *word, const char *beside)
 {
 	const char *home = getenv("HOME");
 	const char *slash = beside ? strrchr(beside, '/') : NULL;
-	auto_free char *path = NULL;
+	char *path = NULL;
+
+	if (strncmp(word, "file:///", 8) == 0 ||
+	    strncmp(word, "file://localhost/", 17) == 0)
+		path = mem_copy(strchr(word + 7, '/'));
+	else if (word[0] == '/')
+		return mem_copy(word);
+	else if (!beside && strncmp(word, "~/", 2) == 0 && home)
+		return mem_printf("%s%s", home, word + 1);
+	else if (slash && !strchr(word, ':'))
+		return mem_printf("%.*s%s", (int)(slash - beside + 1), beside, word);
+	if (path && (strpbrk(path, "?#") || index_decode(path) != strlen(path)))
+		free(take_ptr(&path));
+	return path;
+}
+
+/* a page of links, passed over, would leave its packages to the public index */
+void index_add_directory(struct index *x, const char *word, const char *beside)
+{
+	auto_free char *path = local_path(word, beside);
 	struct stat st;
 
-	if (strncmp(word, "file://", 7) == 0)
-		path = mem_copy(word + 7);
-	else if (strncmp(word, "~/", 2) == 0 && home)
-		path = mem_printf("%s%s", home, word + 1);
-	else if (word[0] != '/' && slash && !index_is_url(word))
-		path = mem_printf("%.*s%s", (int)(slash - beside + 1), beside, word);
-	else
-		path = mem_copy(word);
-	if (path[0] == '/' && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+	if (path && stat(path, &st) < 0 && !beside)
+		return;
+	/* at a comma uv begins another one */
+	if (path && !strchr(path, ',') && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		add(x, x->links, &x->link_count, take_ptr(&path));
+	else
+		x->odd = "find-links that are no directory";
 }
 
 void index_add_links(struct index *x, const char *text)
 {
 	auto_free char *copy = mem_copy(text);
-	char *at = copy, *word;
+	char *rest = copy, *word;
 
-	while ((word = index_word(&at)))
-		index_add_directory(x, word, NULL);
+	while ((word = strsep(&rest, " \t\r\n")))
+		if (*word)
+			index_add_directory(x, word, NULL);
+}
+
+void index_add_uv_links(struct index *x, const char *text)
+{
+	auto_free char *copy = mem_copy(text);
+	char *rest = copy, *word;
+
+	while ((word = strsep(&rest, ",")))
+		if (*word)
+			index_add_directory(x, word, "");
 }
 
 /* a word at blanks alone: there may be commas in a URL */
@@ -75,65 +100,39 @@ static char *next_url(char **rest)
 	return word;
 }
 
-/* for a URL; NULL is nothing */
-static char *encoded(const char *text)
-{
-	const size_t len = text ? strlen(text) : 0;
-	char *out = mem_zero(3 * len + 1), *to = out;
-
-	for (size_t i = 0; i < len; i++)
-		to += snprintf(to, 4, isalnum((unsigned char)text[i]) ? "%c" : "%%%02X",
-			       (unsigned char)text[i]);
-	return out;
-}
-
-/* UV_INDEX_NAME_USERNAME and its like, as uv spells the name of an index */
-static const char *of_index(const char *name, size_t len, const char *what)
-{
-	auto_free char *variable = mem_printf("UV_INDEX_%.*s_%s", (int)len, name, what);
-
-	for (char *c = variable; *c; c++)
-		*c = isalnum((unsigned char)*c) ? (char)toupper((unsigned char)*c) : '_';
-	return getenv(variable);
-}
-
-/* the URL, with what the variables of that name say of who asks */
-static char *with_credentials(const char *name, size_t len, const char *url)
-{
-	const char *user = of_index(name, len, "USERNAME");
-	const char *password = of_index(name, len, "PASSWORD");
-	const char *host = strstr(url, "://") + 3;
-	auto_free char *first = encoded(user), *second = encoded(password);
-
-	if ((!user && !password) || memchr(host, '@', strcspn(host, "/?#")))
-		return mem_copy(url);
-	return mem_printf("%.*s%s:%s@%s", (int)(host - url), url, first, second, host);
-}
-
-/* of two of one name uv asks the first alone: it has what variables say of that name */
-static bool is_second(struct index *x, const char *name, size_t len)
+/* of several of one name uv asks the first alone, which has what variables say of it */
+bool index_is_second(struct index *x, const char *name)
 {
 	auto_free char *before = x->names ? x->names : mem_copy(" ");
-	auto_free char *word = mem_printf(" %.*s ", (int)len, name);
+	auto_free char *word = mem_printf(" %s ", name);
 	const bool known = strstr(before, word);
 
 	x->names = mem_printf("%s%s", before, known ? "" : word + 1);
 	return known;
 }
 
-/* "https://..." or, as uv has it, "name=https://..." */
-static void add_url(struct index *x, char **list, size_t *count, const char *word)
+void index_add(struct index *x, bool main, const char *name, const char *url)
 {
-	const char *equals = index_is_url(word) ? NULL : strchr(word, '=');
-	const char *url = equals ? equals + 1 : word;
-
+	if (main && x->url_count)
+		return;
 	if (!index_is_url(url))
 		x->odd = "an index that is no http(s) URL";
-	else if (!equals || list != x->extra ||
-		 !is_second(x, word, (size_t)(equals - word)))
-		add(x, list, count,
-		    equals ? with_credentials(word, (size_t)(equals - word), url)
-			   : mem_copy(url));
+	else if (strstr(url, "${"))
+		x->odd = "an index with a variable in its URL";
+	else
+		add(x, main ? x->urls : x->extra, main ? &x->url_count : &x->extra_count,
+		    index_login(x, name, url));
+}
+
+/* "https://..." or, as uv has it, "name=https://..." */
+static void add_word(struct index *x, bool main, char *word)
+{
+	char *equals = index_is_url(word) ? NULL : strchr(word, '=');
+
+	if (equals)
+		*equals = '\0';
+	if (!equals || !index_is_second(x, word))
+		index_add(x, main, equals ? word : NULL, equals ? equals + 1 : word);
 }
 
 void index_set_main(struct index *x, const char *text)
@@ -141,8 +140,8 @@ void index_set_main(struct index *x, const char *text)
 	auto_free char *copy = mem_copy(text);
 	char *rest = copy, *word = next_url(&rest);
 
-	if (word && x->url_count == 0)
-		add_url(x, x->urls, &x->url_count, word);
+	if (word)
+		add_word(x, true, word);
 }
 
 void index_set_extra(struct index *x, const char *text)
@@ -151,7 +150,7 @@ void index_set_extra(struct index *x, const char *text)
 	char *rest = copy, *word;
 
 	while ((word = next_url(&rest)))
-		add_url(x, x->extra, &x->extra_count, word);
+		add_word(x, false, word);
 }
 
 void index_set_alone(struct index *x, const char *text)
@@ -181,6 +180,16 @@ void index_set_cert(struct index *x, const char *text)
 		x->cert = mem_copy(word);
 }
 
+void index_set_keyring(struct index *x, const char *text)
+{
+	auto_free char *copy = mem_copy(text);
+	char *at = copy, *word = index_word(&at);
+
+	/* by "auto" pip asks one if it can, and here nobody can */
+	if (word && strcasecmp(word, "disabled") != 0 && strcasecmp(word, "auto") != 0)
+		x->keyring = true;
+}
+
 int index_read(const char *path, char out[INDEX_FILE_MOST], struct err *e)
 {
 	const ssize_t len = fs_read_at(AT_FDCWD, path, out, INDEX_FILE_MOST);
@@ -206,25 +215,78 @@ static void from_setting(const char *text, struct index *out)
 	out->alone = out->url_count == 0;
 }
 
-int index_python(const struct settings *s, struct index *out, struct err *e)
+static bool has(char *const *list, size_t count, const char *url)
+{
+	size_t i = 0;
+
+	while (i < count && strcmp(list[i], url) != 0)
+		i++;
+	return i < count;
+}
+
+/* what pip is told besides. All indexes are one to it, of which the best version counts,
+ * and to uv one comes before the other: what they mean together nobody said */
+static int add_pip(struct index *x, const char *prefix, const char *own, const char *dirs,
+		   struct err *e)
+{
+	const size_t urls = x->url_count, before = x->extra_count;
+	bool more = false;
+
+	if (index_of_pip(x, prefix, own, dirs, e) < 0)
+		return -1;
+	for (size_t i = before; i < x->extra_count; i++)
+		more = more || (!has(x->urls, urls, x->extra[i]) &&
+				!has(x->extra, before, x->extra[i]));
+	if (urls + before == 0) {
+		x->best = more;
+		return 0;
+	}
+	if (more)
+		x->odd = "indexes of uv's, and extra ones of pip's";
+	for (; x->extra_count > before; x->extra_count--)
+		free(take_ptr(&x->extra[x->extra_count - 1]));
+	return 0;
+}
+
+static bool needs_keyring(const struct index *x)
+{
+	bool needs = false;
+
+	for (size_t i = 0; x->keyring && i < x->url_count; i++)
+		needs = needs || !index_has_password(x->urls[i]);
+	for (size_t i = 0; x->keyring && i < x->extra_count; i++)
+		needs = needs || !index_has_password(x->extra[i]);
+	return needs;
+}
+
+static int from_host(const char *prefix, struct index *out, struct err *e)
 {
 	const char *home = getenv("HOME"), *own = getenv("XDG_CONFIG_HOME");
 	const char *dirs = getenv("XDG_CONFIG_DIRS");
 	auto_free char *usual = home ? mem_printf("%s/.config", home) : NULL;
 
-	memset(out, 0, sizeof(*out));
-	own = own && *own ? own : usual;
 	dirs = dirs && *dirs ? dirs : "/etc/xdg";
+	/* a relative one is none to uv */
+	if (index_of_uv(out, own && *own == '/' ? own : usual, dirs, e) < 0)
+		return -1;
+	return add_pip(out, prefix, own && *own ? own : usual, dirs, e);
+}
+
+int index_python(const struct settings *s, const char *prefix, struct index *out,
+		 struct err *e)
+{
+	memset(out, 0, sizeof(*out));
 	if (s->python_index && strcmp(s->python_index, INDEX_HOST) != 0)
 		from_setting(s->python_index, out);
-	else if (index_of_uv(out, own, dirs, e) < 0 ||
-		 index_of_pip(out, own, dirs, e) < 0)
+	else if (from_host(prefix, out, e) < 0)
 		return -1;
 	if (out->too_many)
 		return err_bad(e,
 			       "this host names more than %d indexes of one kind: set "
 			       "SANDBOX_PYTHON_INDEX",
 			       INDEX_MOST);
+	if (needs_keyring(out))
+		out->odd = "an index whose password is in a keyring";
 	/* passed over, the public index would be asked for what that one has */
 	if (out->odd)
 		return err_bad(e, "this host has %s: set SANDBOX_PYTHON_INDEX", out->odd);

@@ -28,6 +28,7 @@ struct uv_file {
 	struct buf extra[2]; /* extra-index-url */
 	char *name, *url;    /* of the index that is being read */
 	bool is_default, is_explicit, is_flat;
+	enum asks asks;
 };
 
 static void set_text(char **to, const char *value)
@@ -38,28 +39,53 @@ static void set_text(char **to, const char *value)
 
 /* an explicit one is for packages that a project names: for none of ours. If it is the
  * default too, then uv has no other, not even its own */
+static void add_index(struct uv_file *f)
+{
+	if (f->is_explicit && f->is_default && f->x->url_count == 0) {
+		f->x->odd = "a default index that is explicit";
+	} else if (f->is_explicit) {
+		return;
+	} else if (f->is_flat && (f->is_default || index_is_url(f->url))) {
+		f->x->odd = "an index that is a list of links";
+	} else if (f->is_flat) {
+		index_add_directory(f->x, f->url, f->path);
+	} else {
+		f->x->asks = f->asks;
+		index_add(f->x, f->is_default, f->name, f->url);
+		f->x->asks = ASKS_AUTO;
+	}
+}
+
 static void end_index(struct uv_file *f)
 {
-	auto_free char *word = NULL;
-
-	if (f->url && f->is_explicit && f->is_default && f->x->url_count == 0)
-		f->x->odd = "a default index that is explicit";
-	if (f->url && !f->is_explicit) {
-		word = f->name ? mem_printf("%s=%s", f->name, f->url) : mem_copy(f->url);
-		if (f->is_flat && (f->is_default || index_is_url(f->url)))
-			f->x->odd = "an index that is a list of links";
-		else if (f->is_flat)
-			index_add_directory(f->x, f->url, f->path);
-		else
-			(f->is_default ? index_set_main : index_set_extra)(f->x, word);
-	}
+	if (f->url && !(f->name && index_is_second(f->x, f->name)))
+		add_index(f);
 	free(take_ptr(&f->name));
 	free(take_ptr(&f->url));
 	f->is_default = f->is_explicit = f->is_flat = false;
+	f->asks = ASKS_AUTO;
+}
+
+static int place_of(const char *word, const char *const words[], int count)
+{
+	int at = 0;
+
+	while (at < count && strcmp(word, words[at]) != 0)
+		at++;
+	return at;
 }
 
 static void take_of_index(struct uv_file *f, const char *key, const char *value)
 {
+	static const char *const asks[] = {"auto", "always", "never"};
+	static const char *const formats[] = {"simple", "flat"};
+	/* by the first an index that refuses is one that has nothing: here it ends the
+	 * install */
+	static const char *const others[] = {"ignore-error-codes", "publish-url",
+					     "cache-control.api", "cache-control.files"};
+	const bool asked = strcmp(key, "authenticate") == 0;
+	const bool format = strcmp(key, "format") == 0;
+
 	if (strcmp(key, "name") == 0)
 		set_text(&f->name, value);
 	else if (strcmp(key, "url") == 0)
@@ -68,23 +94,17 @@ static void take_of_index(struct uv_file *f, const char *key, const char *value)
 		f->is_default = strcmp(value, "true") == 0;
 	else if (strcmp(key, "explicit") == 0)
 		f->is_explicit = strcmp(value, "true") == 0;
-	else if (strcmp(key, "format") == 0)
-		f->is_flat = strcmp(value, "flat") == 0;
+	else if (asked && place_of(value, asks, 3) < 3)
+		f->asks = (enum asks)place_of(value, asks, 3);
+	else if (format && place_of(value, formats, 2) < 2)
+		f->is_flat = place_of(value, formats, 2) == 1;
+	else if (place_of(key, others, 4) == 4)
+		f->x->odd = "an index of which something is said that is not known";
 }
 
-static void take_of_uv(void *self, const char *name, const char *value)
+static void take_key(struct uv_file *f, bool of_pip, const char *key, const char *value)
 {
-	struct uv_file *f = self;
-	const bool of_pip = strncmp(name, "pip.", 4) == 0;
-	const char *key = of_pip ? name + 4 : name;
-
-	if (strcmp(key, "index") == 0 && !value)
-		end_index(f);
-	else if (!value)
-		return;
-	else if (strncmp(key, "index.", 6) == 0)
-		take_of_index(f, key + 6, value);
-	else if (strcmp(key, "index-url") == 0 && !f->main[!of_pip])
+	if (strcmp(key, "index-url") == 0 && !f->main[!of_pip])
 		set_text(&f->main[!of_pip], value);
 	else if (strcmp(key, "extra-index-url") == 0)
 		(void)buf_printf(&f->extra[!of_pip], "%s ", value);
@@ -92,12 +112,40 @@ static void take_of_uv(void *self, const char *name, const char *value)
 		index_add_directory(f->x, value, f->path);
 	else if (strcmp(key, "no-index") == 0)
 		index_set_alone(f->x, value);
+	else if (strcmp(key, "keyring-provider") == 0)
+		index_set_keyring(f->x, value);
+	else if (strcmp(key, "index-url") != 0 && strcmp(key, "index-strategy") != 0 &&
+		 (strstr(key, "index") || strstr(key, "links")))
+		f->x->odd = "a file of uv's that says something of an index that is not "
+			    "known";
+}
+
+static void take_of_uv(void *self, const char *name, const char *value)
+{
+	struct uv_file *f = self;
+	const bool of_pip = strncmp(name, "pip.", 4) == 0;
+
+	if (strcmp(name, "index") == 0 && !value)
+		end_index(f);
+	else if (value && strncmp(name, "index.", 6) == 0)
+		take_of_index(f, name + 6, value);
+	else if (value)
+		take_key(f, of_pip, of_pip ? name + 4 : name, value);
+}
+
+/* paths in it are where the file is */
+static char *absolute(const char *path)
+{
+	auto_free char *here = *path == '/' ? NULL : realpath(".", NULL);
+
+	return here ? mem_printf("%s/%s", here, path) : mem_copy(path);
 }
 
 /* 1: read; 0: there is none, or as uv has it none that may be read */
 static int from_uv_file(struct uv_file *f, const char *path, struct err *e)
 {
 	auto_free char *text = mem_zero(INDEX_FILE_MOST);
+	auto_free char *full = absolute(path);
 	struct err why = {0};
 	int rc = index_read(path, text, e);
 
@@ -105,7 +153,7 @@ static int from_uv_file(struct uv_file *f, const char *path, struct err *e)
 		return err_bad(e, "cannot read %s: %s", path, strerror(errno));
 	if (rc <= 0)
 		return rc;
-	f->path = path;
+	f->path = full;
 	if (toml_read(text, take_of_uv, f, &why) < 0)
 		rc = err_bad(e, "%s: %s", path, why.text);
 	end_index(f);
@@ -171,8 +219,9 @@ int index_of_uv(struct index *x, const char *own, const char *dirs, struct err *
 		{"UV_INDEX_URL", index_set_main},
 		{"UV_INDEX", index_set_extra},
 		{"UV_EXTRA_INDEX_URL", index_set_extra},
-		{"UV_FIND_LINKS", index_add_links},
+		{"UV_FIND_LINKS", index_add_uv_links},
 		{"UV_NO_INDEX", index_set_alone},
+		{"UV_KEYRING_PROVIDER", index_set_keyring},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

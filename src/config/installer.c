@@ -183,14 +183,15 @@ static int give_certificates(struct setup *setup, struct mode *m, const char *na
 	return 0;
 }
 
-static int add_python_index(const struct settings *s, struct setup *setup,
-			    struct setup_row *row, const char *uv, struct mode *m,
+static int add_python_index(const struct settings *s, const struct runtime *r,
+			    struct setup *setup, const char *uv, struct mode *m,
 			    struct err *e)
 {
+	struct setup_row *row = &setup->row[setup->rows];
 	struct index x;
 	int rc;
 
-	if (index_python(s, &x, e) < 0) {
+	if (index_python(s, r->prefix_count ? r->prefixes[0] : NULL, &x, e) < 0) {
 		index_done(&x);
 		return -1;
 	}
@@ -198,6 +199,10 @@ static int add_python_index(const struct settings *s, struct setup *setup,
 		row_arg(row, "--no-index");
 	else
 		give_indexes(m, &x);
+	if (x.best && !x.alone) {
+		row_arg(row, "--index-strategy");
+		row_arg(row, "unsafe-best-match");
+	}
 	rc = give_certificates(setup, m, "SSL_CERT_FILE",
 			       getenv("SSL_CERT_FILE") ? NULL : x.cert, e);
 	for (size_t i = 0; i < x.link_count; i++) {
@@ -237,7 +242,7 @@ static int uv_row(const struct settings *s, const struct runtime *r, struct setu
 	/* beside the target: files then have one copy, by links */
 	row_env_word(row, "UV_CACHE_DIR=/work/.uv");
 	row_env_word(row, "UV_PYTHON_DOWNLOADS=never");
-	return add_python_index(s, setup, row, uv, m, e);
+	return add_python_index(s, r, setup, uv, m, e);
 }
 
 /* the host's registries, tokens and certificates */

@@ -95,6 +95,9 @@ def host():
         os.mkdir(f"{place}/{where}")
         word = {"greet": "hello"}.get(name, name)
         wheel(f"{place}/{where}", name, version, {f"{name}.py": f"WORD = '{word}'\n"})
+    for name, main, more in (("older", "1.0", "2.0"), ("newer", "2.0", "1.0")):
+        wheel(place + "/main", name, main, {f"{name}.py": f"WORD = 'main {main}'\n"})
+        wheel(place + "/more", name, more, {f"{name}.py": f"WORD = 'more {more}'\n"})
     s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Host)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(place + "/leaf.pem", place + "/leaf.key")
@@ -152,6 +155,43 @@ def test_an_extra_index(told, host):
     r = told.execute("import extra; print(extra.WORD)", requirements=["extra"])
     assert r["stdout"] == "extra\n", r["stderr"]
     assert any(p.startswith("/more/files/") for p in host.asked)
+
+
+def test_of_pips_indexes_the_best_version_counts(told):
+    """As for pip itself. To uv a name is of the first index that has it, which is no order that pip has."""
+    code = "import older, newer; print(older.WORD, newer.WORD)"
+    r = told.execute(code, requirements=["older", "newer"])
+    assert r["stdout"] == "more 2.0 main 2.0\n", r["stderr"]
+
+
+def at_home(host, name, files):
+    """The environment of a server whose user has these files."""
+    env = {k: None for k in os.environ if k.upper().startswith(("PIP_", "UV_", "SSL_CERT"))}
+    env.update(HOME=f"{host.place}/{name}", PATH=f"{host.place}/bin:{os.environ['PATH']}")
+    for below, text in files.items():
+        path = f"{env['HOME']}/{below}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="ascii") as f:
+            f.write(text.replace("PLACE", host.place).replace("HOST", f"127.0.0.1:{host.server_port}"))
+    return env
+
+
+PIP_CONF = "[global]\nindex-url = https://HOST/main/simple\ncert = PLACE/ca.pem\n"
+
+
+def test_a_password_in_a_netrc_file(start, host):
+    netrc = f"machine 127.0.0.1\n    login me\n    password {PASSWORD}\n"
+    s = start(**at_home(host, "netrc", {".config/pip/pip.conf": PIP_CONF, ".netrc": netrc}), SANDBOX_MODE="python")
+    r = s.execute(SHOW, requirements=["greet"])
+    assert r["stdout"] == "hello /packages/greet.py\n", r["stderr"]
+    assert not secrets_in(s.log()) and in_files(s.state_dir) == ""
+
+
+def test_a_netrc_file_that_is_not_understood_turns_installs_off(start, host):
+    netrc = f'machine 127.0.0.1 login me password "{PASSWORD}"\n'
+    s = start(**at_home(host, "odd", {".config/pip/pip.conf": PIP_CONF, ".netrc": netrc}), SANDBOX_MODE="python")
+    said = failed(s.execute("1", requirements=["greet"]), "no_installer")
+    assert "netrc" in said and not secrets_in(said + s.log())
 
 
 def test_a_directory_of_wheels(told):

@@ -25,7 +25,7 @@ TEST(pip_files_have_options_in_sections_and_values_of_several_lines)
 			       "      # https://c.test/\n      https://d.test/\n"
 			       "  timeout = 60\n      https://e.test/\n"
 			       "[install]\nfind-links = /usr /nonexistent\n");
-	CHECK(index_python(&s, &x, NULL) == 0);
+	CHECK(index_python(&s, NULL, &x, NULL) == 0);
 	unlink(path);
 	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/simple") == 0);
 	CHECK(x.extra_count >= 2 && strcmp(x.extra[1], "https://d.test/") == 0);
@@ -42,7 +42,7 @@ TEST(uv_files_have_tables_of_indexes)
 			      "[[index]]\nurl = \"https://c.test/\"\ndefault = true\n"
 			      "[[index]]\nurl = \"https://e.test/\"\nexplicit = true\n"
 			      "[pip]\nurl = \"https://d.test/\"\n");
-	CHECK(index_python(&s, &x, NULL) == 0);
+	CHECK(index_python(&s, NULL, &x, NULL) == 0);
 	unlink(path);
 	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://c.test/") == 0);
 	CHECK(x.extra_count >= 2 && strcmp(x.extra[0], "https://b.test/") == 0);
@@ -70,6 +70,19 @@ TEST(an_index_of_uv_is_the_one_it_is_however_it_is_written)
 		{"index-url = 'https://b.test/'\nextra-index-url = ['https://c.test/']\n"
 		 "[pip]\nindex-url = 'https://a.test/'",
 		 "https://a.test/", "https://c.test/"},
+		{"[[index]]\nname = 'x'\nurl = 'https://a.test/'\ndefault = true\n"
+		 "authenticate = 'auto'\nformat = 'simple'\n"
+		 "ignore-error-codes = [403]\ncache-control = {api = 'x', files = 'y'}\n"
+		 "[[index]]\nname = 'x'\nurl = 'https://b.test/'",
+		 "https://a.test/", NULL},
+		{"index-url = 'https://a.test/'\n"
+		 "[[index]]\nname = 'x'\nurl = 'https://b.test/'\n[[index]]\n"
+		 "name = 'x'\nurl = 'https://c.test/'\ndefault = true",
+		 "https://a.test/", "https://b.test/"},
+		{"index-url = 'https://a.test/'\n"
+		 "[[index]]\nname = 'x'\nurl = 'https://b.test/'\nexplicit = true\n"
+		 "[[index]]\nname = 'x'\nurl = 'https://c.test/'",
+		 "https://a.test/", NULL},
 		{"extra-index-url = ['https://c.test/']\n[[index]]\n"
 		 "url = 'https://b.test/'\n[[index]]\nurl = 'https://a.test/'\n"
 		 "default = true",
@@ -80,7 +93,7 @@ TEST(an_index_of_uv_is_the_one_it_is_however_it_is_written)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		say("UV_CONFIG_FILE", rows[i].text);
 		setenv("PIP_CONFIG_FILE", "/dev/null", 1);
-		CHECK(index_python(&s, &x, NULL) == 0);
+		CHECK(index_python(&s, NULL, &x, NULL) == 0);
 		unlink(path);
 		CHECK(x.url_count == 1 && strcmp(x.urls[0], rows[i].main) == 0);
 		CHECK(rows[i].extra ? x.extra_count >= 1 &&
@@ -107,6 +120,13 @@ TEST(an_index_that_cannot_be_understood_is_not_passed_over)
 		 "explicit = true",
 		 "explicit"},
 		{"index-url = 'ssh://me:pw0rd@a.test/'", "no http(s) URL"},
+		{"[[index]]\nurl = 'https://a.test/'\nauthenticate = 'sometimes'",
+		 "not known"},
+		{"[[index]]\nurl = 'https://a.test/'\nformat = 'html'", "not known"},
+		{"[[index]]\nurl = 'https://a.test/'\nproxy-for = 'x'", "not known"},
+		{"indexurl = 'https://a.test/'", "not known"},
+		{"[[pip.index]]\nurl = 'https://a.test/'", "not known"},
+		{"index-url = 'https://${H}/'", "a variable"},
 		{"extra-index-url = ['https://1.test', 'https://2.test', "
 		 "'https://3.test', 'https://4.test', 'https://5.test', "
 		 "'https://6.test', 'https://7.test', 'https://8.test', "
@@ -119,7 +139,8 @@ TEST(an_index_that_cannot_be_understood_is_not_passed_over)
 		struct err e = {0};
 
 		say("UV_CONFIG_FILE", rows[i].text);
-		CHECK(index_python(&s, &x, &e) == -1 && strstr(e.text, rows[i].why));
+		CHECK(index_python(&s, NULL, &x, &e) == -1 &&
+		      strstr(e.text, rows[i].why));
 		CHECK(!strstr(e.text, "pw0rd"));
 		unlink(path);
 		index_done(&x);
@@ -139,7 +160,7 @@ TEST(variables_say_who_asks_an_index_that_has_a_name)
 	setenv("UV_INDEX_TWO_PASSWORD", "other", 1);
 	setenv("UV_INDEX", "three=http://c.test:81/", 1);
 	setenv("UV_INDEX_THREE_USERNAME", "token", 1);
-	CHECK(index_python(&s, &x, NULL) == 0);
+	CHECK(index_python(&s, NULL, &x, NULL) == 0);
 	unlink(path);
 	CHECK(x.url_count == 1 &&
 	      strcmp(x.urls[0], "https://me%40home:p%3Aw%2F%C3%A4@a.test/s") == 0);
@@ -152,18 +173,54 @@ TEST(directories_of_links_may_be_at_home_or_beside_uvs_file)
 {
 	struct index x;
 
-	say("UV_CONFIG_FILE", "find-links = ['.', '~/bin', 'file:///usr/lib', "
-			      "'https://a.test/links', '~nobody']\n"
+	say("UV_CONFIG_FILE", "find-links = ['.', 'file://localhost/us%72/bin', "
+			      "'file:///usr/lib']\n"
 			      "[[index]]\nurl = '/usr/share'\nformat = 'flat'\n");
 	setenv("HOME", "/usr", 1);
-	setenv("PIP_FIND_LINKS", "~/sbin", 1);
-	CHECK(index_python(&s, &x, NULL) == 0);
+	setenv("UV_FIND_LINKS", "/usr/local,/etc", 1);
+	setenv("PIP_FIND_LINKS", "~/sbin /nonexistent", 1);
+	CHECK(index_python(&s, NULL, &x, NULL) == 0);
 	unlink(path);
-	CHECK(x.link_count == 5 && strcmp(x.links[0], "/tmp/.") == 0);
-	CHECK(strcmp(x.links[1], "/usr/bin") == 0 && strcmp(x.links[2], "/usr/lib") == 0);
-	CHECK(strcmp(x.links[3], "/usr/share") == 0 &&
-	      strcmp(x.links[4], "/usr/sbin") == 0);
+	CHECK(x.link_count == 7 && strcmp(x.links[2], "/tmp/.") == 0);
+	CHECK(strcmp(x.links[0], "/usr/local") == 0 && strcmp(x.links[1], "/etc") == 0);
+	CHECK(strcmp(x.links[3], "/usr/bin") == 0 && strcmp(x.links[4], "/usr/lib") == 0);
+	CHECK(strcmp(x.links[5], "/usr/share") == 0 &&
+	      strcmp(x.links[6], "/usr/sbin") == 0);
 	index_done(&x);
+}
+
+/* the packages of what was passed over would come from the public index */
+TEST(links_that_are_no_directory_are_not_passed_over)
+{
+	static const struct {
+		const char *variable, *text;
+	} rows[] = {
+		{"UV_CONFIG_FILE", "find-links = ['~/bin']"}, /* no home to uv */
+		{"UV_CONFIG_FILE", "find-links = ['https://a.test/links']"},
+		{"UV_CONFIG_FILE", "find-links = ['/nonexistent']"},
+		{"UV_CONFIG_FILE", "find-links = ['file://a.test/usr']"},
+		{"UV_CONFIG_FILE", "find-links = ['file:///us%00r']"},
+		{"UV_FIND_LINKS", "/usr/bin /usr/lib"}, /* one directory */
+		{"UV_FIND_LINKS", "usr"},
+		{"PIP_FIND_LINKS", "/usr https://a.test/links"},
+		{"PIP_FIND_LINKS", "/etc/passwd"}, /* a page of links */
+		{"PIP_FIND_LINKS", "wheels"},
+		{"PIP_FIND_LINKS", "~nobody/wheels"},
+	};
+	struct index x;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct err e = {0};
+
+		say(rows[i].variable, rows[i].text);
+		if (!strstr(rows[i].variable, "FILE"))
+			setenv(rows[i].variable, rows[i].text, 1);
+		setenv("HOME", "/usr", 1);
+		CHECK(index_python(&s, NULL, &x, &e) == -1);
+		CHECK(strstr(e.text, "find-links that are no directory"));
+		unlink(path);
+		index_done(&x);
+	}
 }
 
 TEST(a_file_of_uvs_may_be_named_from_where_we_are)
@@ -174,7 +231,8 @@ TEST(a_file_of_uvs_may_be_named_from_where_we_are)
 	CHECK(chdir("/tmp") == 0);
 	setenv("UV_CONFIG_FILE", path + strlen("/tmp/"), 1);
 	setenv("PIP_CONFIG_FILE", "/dev/null", 1);
-	CHECK(index_python(&s, &x, NULL) == 0 && x.link_count == 0);
+	CHECK(index_python(&s, NULL, &x, NULL) == 0 && x.link_count == 1);
+	CHECK(strcmp(x.links[0], "/tmp/.") == 0);
 	unlink(path);
 	index_done(&x);
 }
@@ -189,7 +247,7 @@ TEST(of_pip_the_first_place_that_says_something_counts)
 			       "[install]\nindex_url: https://a.test/ https://no.test/\n"
 			       "no-index = false\n");
 	setenv("PIP_EXTRA_INDEX_URL", "https://d.test/", 1);
-	CHECK(index_python(&s, &x, NULL) == 0);
+	CHECK(index_python(&s, NULL, &x, NULL) == 0);
 	unlink(path);
 	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/") == 0);
 	CHECK(x.extra_count == 1 && strcmp(x.extra[0], "https://d.test/") == 0);
@@ -213,7 +271,7 @@ TEST(pip_has_more_than_one_way_to_write_an_option)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		say("PIP_CONFIG_FILE", rows[i]);
 		setenv("PIP_INDEX_URL", "", 1);
-		CHECK(index_python(&s, &x, NULL) == 0);
+		CHECK(index_python(&s, NULL, &x, NULL) == 0);
 		unlink(path);
 		CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/,b") == 0);
 		index_done(&x);
@@ -231,7 +289,7 @@ TEST(pip_may_be_told_to_ask_no_index)
 		snprintf(text, sizeof(text), "[global]\nno-index = %s\n",
 			 i < 6 ? yes[i] : no[i - 6]);
 		say("PIP_CONFIG_FILE", text);
-		CHECK(index_python(&s, &x, NULL) == 0 && x.alone == (i < 6));
+		CHECK(index_python(&s, NULL, &x, NULL) == 0 && x.alone == (i < 6));
 		unlink(path);
 		index_done(&x);
 	}
@@ -248,19 +306,20 @@ TEST(a_file_that_pip_does_not_read_is_not_passed_over)
 		"[global]\nno-index = maybe\n",
 		"[global]\nindex-url = https://a.test/\nindex_url = https://b.test/",
 		"[global]\ntimeout = 60\n  index-url = https://a.test/\n",
+		"[global]\nindex-url = https://a.test/\n[global]\ntimeout = 60\n",
 	};
 	struct index x;
 	struct err e = {0};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		say("PIP_CONFIG_FILE", rows[i]);
-		CHECK(index_python(&s, &x, NULL) == -1);
+		CHECK(index_python(&s, NULL, &x, NULL) == -1);
 		unlink(path);
 		index_done(&x);
 	}
 	clearenv();
 	setenv("PIP_CONFIG_FILE", "/dev/zero", 1);
-	CHECK(index_python(&s, &x, &e) == -1 && strstr(e.text, "larger"));
+	CHECK(index_python(&s, NULL, &x, &e) == -1 && strstr(e.text, "larger"));
 	index_done(&x);
 }
 
@@ -308,7 +367,7 @@ TEST(files_of_user_and_host_are_one)
 		setenv("XDG_CONFIG_HOME", own, 1);
 		setenv("XDG_CONFIG_DIRS", host, 1);
 		say_both(rows[i].below, rows[i].own, rows[i].host);
-		CHECK(index_python(&s, &x, NULL) == 0);
+		CHECK(index_python(&s, NULL, &x, NULL) == 0);
 		CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/") == 0);
 		CHECK(!rows[i].extra ||
 		      (x.extra_count >= 2 && strcmp(x.extra[0], rows[i].extra) == 0));
@@ -324,14 +383,14 @@ TEST(a_file_of_uvs_that_is_named_must_be_there)
 
 	say("UV_CONFIG_FILE", "index-url = 'https://a.test/'");
 	setenv("UV_NO_CONFIG", "1", 1); /* of other files */
-	CHECK(index_python(&s, &x, NULL) == 0);
+	CHECK(index_python(&s, NULL, &x, NULL) == 0);
 	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/") == 0);
 	index_done(&x);
 	unlink(path);
-	CHECK(index_python(&s, &x, &e) == -1 && strstr(e.text, path));
+	CHECK(index_python(&s, NULL, &x, &e) == -1 && strstr(e.text, path));
 	index_done(&x);
 	setenv("UV_CONFIG_FILE", "/tmp", 1);
-	CHECK(index_python(&s, &x, &e) == -1 && strstr(e.text, "/tmp"));
+	CHECK(index_python(&s, NULL, &x, &e) == -1 && strstr(e.text, "/tmp"));
 	index_done(&x);
 }
 
@@ -346,7 +405,7 @@ TEST(an_index_may_have_a_name_and_files_are_where_their_variables_say)
 	snprintf(dir, sizeof(dir), "%s/pip", top);
 	snprintf(file, sizeof(file), "%s/pip.conf", dir);
 	CHECK(mkdir(dir, 0700) == 0 && (f = fopen(file, "we")));
-	CHECK(fputs("[global]\nextra-index-url = https://b.test/\n", f) >= 0);
+	CHECK(fputs("[global]\nfind-links = /usr/lib\n", f) >= 0);
 	fclose(f);
 	for (size_t i = 0; i < 4; i++) {
 		clearenv();
@@ -354,10 +413,9 @@ TEST(an_index_may_have_a_name_and_files_are_where_their_variables_say)
 		setenv(i < 2 ? variables[i] : "VIRTUAL_ENV", i < 2 ? top : dir, 1);
 		if (i == 3) /* no files at all */
 			setenv("PIP_CONFIG_FILE", "/dev/null", 1);
-		CHECK(index_python(&s, &x, NULL) == 0);
+		CHECK(index_python(&s, NULL, &x, NULL) == 0);
 		CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/?b=c") == 0);
-		CHECK((x.extra_count && strcmp(x.extra[0], "https://b.test/") == 0) ==
-		      (i < 3));
+		CHECK((x.link_count && strcmp(x.links[0], "/usr/lib") == 0) == (i < 3));
 		index_done(&x);
 	}
 	unlink(file);
