@@ -183,33 +183,74 @@ static int give_certificates(struct setup *setup, struct mode *m, const char *na
 	return 0;
 }
 
+static int give_args(struct setup_row *row, const char *const *words, struct err *e)
+{
+	for (; *words; words++)
+		if (row_arg(row, *words) < 0)
+			return err_bad(e,
+				       "the arguments of an install do not fit into "
+				       "%d bytes",
+				       SETUP_WORDS);
+	return 0;
+}
+
+/* a directory of packages: all programs see it, so it has to be one of its own. Returns
+ * where it really is, or NULL */
+static char *give_directory(struct setup *setup, const char *path, struct err *e)
+{
+	auto_free char *real = realpath(path, NULL);
+	int rc;
+
+	if (!real) {
+		(void)err_errno(e, "look at '%s'", path);
+		return NULL;
+	}
+	rc = binds_tree(setup, real, e);
+	if (rc == 0)
+		(void)err_bad(e,
+			      "'%s' is not a directory of its own, and programs would "
+			      "see all that is in it: move the packages into one",
+			      real);
+	return rc > 0 ? take_ptr(&real) : NULL;
+}
+
+static int give_links(struct setup *setup, struct setup_row *row, const struct index *x,
+		      struct err *e)
+{
+	for (size_t i = 0; i < x->link_count; i++) {
+		auto_free char *real = give_directory(setup, x->links[i], e);
+
+		const char *const words[] = {"--find-links", real, NULL};
+
+		if (!real || give_args(row, words, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int add_python_index(const struct settings *s, const struct runtime *r,
 			    struct setup *setup, const char *uv, struct mode *m,
 			    struct err *e)
 {
 	struct setup_row *row = &setup->row[setup->rows];
+	static const char *const none[] = {"--no-index", NULL};
+	static const char *const best[] = {"--index-strategy", "unsafe-best-match", NULL};
 	struct index x;
-	int rc;
+	int rc = 0;
 
 	if (index_python(s, r->prefix_count ? r->prefixes[0] : NULL, &x, e) < 0) {
 		index_done(&x);
 		return -1;
 	}
-	if (x.alone)
-		row_arg(row, "--no-index");
-	else
+	if (!x.alone)
 		give_indexes(m, &x);
-	if (x.best && !x.alone) {
-		row_arg(row, "--index-strategy");
-		row_arg(row, "unsafe-best-match");
-	}
-	rc = give_certificates(setup, m, "SSL_CERT_FILE",
-			       getenv("SSL_CERT_FILE") ? NULL : x.cert, e);
-	for (size_t i = 0; i < x.link_count; i++) {
-		row_arg(row, "--find-links");
-		row_arg(row, x.links[i]);
-		(void)binds_add(setup, x.links[i], NULL);
-	}
+	if (x.alone || x.best)
+		rc = give_args(row, x.alone ? none : best, e);
+	if (rc == 0)
+		rc = give_certificates(setup, m, "SSL_CERT_FILE",
+				       getenv("SSL_CERT_FILE") ? NULL : x.cert, e);
+	if (rc == 0)
+		rc = give_links(setup, row, &x, e);
 	m->install_offline = x.alone;
 	if (rc == 0 && !x.alone && x.url_count == 0)
 		rc = add_default(m, ask_default(uv), e);
@@ -224,24 +265,32 @@ static int add_python_index(const struct settings *s, const struct runtime *r,
 static int uv_row(const struct settings *s, const struct runtime *r, struct setup *setup,
 		  const char *uv, struct mode *m, struct err *e)
 {
-	static const char *const words[] = {
-		"pip",         "install",       "--no-config",        "--color",
-		"never",       "--no-progress", "--target",           "packages",
-		"--link-mode", "hardlink",      "--compile-bytecode", "--python",
+	const char *const words[] = {
+		"pip",
+		"install",
+		"--no-config",
+		"--color",
+		"never",
+		"--no-progress",
+		"--target",
+		"packages",
+		"--link-mode",
+		"hardlink",
+		"--compile-bytecode",
+		"--python",
+		r->exe,
+		s->allow_build ? NULL : "--only-binary",
+		":all:",
+		NULL,
 	};
-
 	struct setup_row *row = &setup->row[setup->rows];
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		row_arg(row, words[i]);
-	row_arg(row, r->exe);
-	if (!s->allow_build) {
-		row_arg(row, "--only-binary");
-		row_arg(row, ":all:");
-	}
+	if (give_args(row, words, e) < 0)
+		return -1;
 	/* beside the target: files then have one copy, by links */
-	row_env_word(row, "UV_CACHE_DIR=/work/.uv");
-	row_env_word(row, "UV_PYTHON_DOWNLOADS=never");
+	if (row_env_word(row, "UV_CACHE_DIR=/work/.uv") < 0 ||
+	    row_env_word(row, "UV_PYTHON_DOWNLOADS=never") < 0)
+		return err_bad(e, "the environment of uv is too long");
 	return add_python_index(s, r, setup, uv, m, e);
 }
 
@@ -270,14 +319,28 @@ static int give_npmrc(const struct settings *s, const struct runtime *r,
 	return rc;
 }
 
+/* npm does without a cache that it may not write: one of its own, of links */
+static int give_cache(const struct settings *s, const struct runtime *r,
+		      struct setup *setup, struct err *e)
+{
+	static const char with_cache[] = "cp -rs \"$0/.\" \"$HOME/.npm\" && exec \"$@\"";
+	auto_free char *cache = give_directory(setup, s->npm_registry, e);
+	const char *const words[] = {"/bin/sh", "-c", with_cache, cache, r->exe, NULL};
+	struct setup_row *row = &setup->row[setup->rows];
+
+	if (!cache)
+		return -1;
+	memset(&row->argv, 0, sizeof(row->argv));
+	return give_args(row, words, e);
+}
+
 static int npm_row(const struct settings *s, const struct runtime *r, struct setup *setup,
 		   const char *npm, struct mode *m, struct err *e)
 {
-	/* npm does without a cache that it may not write: one of its own, of links */
-	static const char with_cache[] = "cp -rs \"$0/.\" \"$HOME/.npm\" && exec \"$@\"";
 	auto_free char *top = above(npm, 2); /* NPM/bin/npm-cli.js */
 	struct setup_row *row = &setup->row[setup->rows];
-	static const char *const words[] = {
+	const char *const words[] = {
+		npm,
 		"install",
 		"--no-audit",
 		"--no-fund",
@@ -288,25 +351,17 @@ static int npm_row(const struct settings *s, const struct runtime *r, struct set
 		/* else an index that is not there takes 70 seconds */
 		"--fetch-retry-mintimeout=1000",
 		"--fetch-retry-maxtimeout=3000",
+		s->allow_build ? NULL : "--ignore-scripts",
+		NULL,
 	};
+	static const char *const offline[] = {"--offline", NULL};
 
 	m->install_offline = s->npm_registry && s->npm_registry[0] == '/';
-	if (m->install_offline) {
-		memset(&row->argv, 0, sizeof(row->argv));
-		row_arg(row, "/bin/sh");
-		row_arg(row, "-c");
-		row_arg(row, with_cache);
-		row_arg(row, s->npm_registry);
-		row_arg(row, r->exe);
-		(void)binds_add(setup, s->npm_registry, NULL);
-	}
-	row_arg(row, npm);
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		row_arg(row, words[i]);
-	if (!s->allow_build)
-		row_arg(row, "--ignore-scripts");
-	if (m->install_offline)
-		row_arg(row, "--offline");
+	if (m->install_offline && give_cache(s, r, setup, e) < 0)
+		return -1;
+	if (give_args(row, words, e) < 0 ||
+	    (m->install_offline && give_args(row, offline, e) < 0))
+		return -1;
 	/* a cache is known by its registry too */
 	return give_npmrc(s, r, setup, top, m, e);
 }
@@ -345,27 +400,42 @@ static void install_limits(const struct settings *s, struct limits *out)
 	};
 }
 
-/* taken over; 0, for a mode that goes without */
-static int no_installer(struct setup *setup, struct mode *m, char *why)
-{
-	memset(&setup->row[setup->rows], 0, sizeof(setup->row[0]));
-	m->no_installer = why;
-	return 0;
-}
-
 /* what a sandbox must see for it, and what it is told */
 static int fill_row(const struct settings *s, const struct runtime *r,
 		    struct setup *setup, const char *tool, struct mode *m, struct err *e)
 {
 	auto_free char *top = above(tool, 2); /* NPM/bin/npm-cli.js */
+	static const char *const end[] = {"--", NULL};
+	const bool python = r->id == MODE_PYTHON;
 
-	if (binds_program(setup, tool, e) < 0)
+	if (binds_program(setup, tool, e) < 0 ||
+	    (python ? uv_row : npm_row)(s, r, setup, tool, m, e) < 0)
 		return -1;
-	if (r->id == MODE_PYTHON)
-		return uv_row(s, r, setup, tool, m, e);
-	if (npm_row(s, r, setup, tool, m, e) < 0)
+	if (!m->install_offline && !m->install_hosts)
+		return err_bad(e,
+			       "%s does not tell which index it has of its own: set %s",
+			       python ? "uv" : "npm",
+			       python ? "SANDBOX_PYTHON_INDEX" : "SANDBOX_NPM_REGISTRY");
+	if (!python && !binds_cover(setup, top) && binds_tree(setup, top, e) < 0)
 		return -1;
-	return binds_cover(setup, top) || binds_tree(setup, top, e) >= 0 ? 0 : -1;
+	return give_args(&setup->row[setup->rows], end, e);
+}
+
+/* what did not become one leaves nothing that programs would see */
+static int fill_or_undo(const struct settings *s, const struct runtime *r,
+			struct setup *setup, const char *tool, struct mode *m,
+			struct err *e)
+{
+	auto_free struct setup_bind *before = mem_array(SETUP_BINDS, sizeof(*before));
+	const uint32_t count = setup->binds;
+
+	memcpy(before, setup->bind, sizeof(setup->bind));
+	if (fill_row(s, r, setup, tool, m, e) == 0)
+		return 0;
+	memcpy(setup->bind, before, sizeof(setup->bind));
+	setup->binds = count;
+	memset(&setup->row[setup->rows], 0, sizeof(setup->row[0]));
+	return -1;
 }
 
 int installer_row(const struct settings *s, const struct runtime *r, struct setup *setup,
@@ -399,14 +469,10 @@ int installer_row(const struct settings *s, const struct runtime *r, struct setu
 			 e) < 0)
 		return -1;
 	/* nobody may ever ask for packages: no reason not to start */
-	if (fill_row(s, r, setup, tool, m, &why) < 0)
-		return no_installer(setup, m, mem_copy(why.text));
-	if (!m->install_offline && !m->install_hosts)
-		return no_installer(setup, m,
-				    mem_printf("%s does not tell which index it has of "
-					       "its own: set %s",
-					       python ? "uv" : "npm", name));
-	row_arg(row, "--");
+	if (fill_or_undo(s, r, setup, tool, m, &why) < 0) {
+		m->no_installer = mem_copy(why.text);
+		return 0;
+	}
 	snprintf(row->layer, sizeof(row->layer), "%s",
 		 python ? "packages" : "node_modules");
 	row->installs = 1;

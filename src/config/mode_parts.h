@@ -63,9 +63,9 @@ int installer_row(const struct settings *s, const struct runtime *r, struct setu
 /* mode_row.c */
 int mode_row_add(const struct settings *s, const struct runtime *r, const char *name,
 		 const char *script, struct setup *setup, struct err *e);
-/* behind the words that are there; what has no room is left out, and the row is full */
-void row_arg(struct setup_row *row, const char *arg);
-void row_env_word(struct setup_row *row, const char *text);
+/* behind the words that are there; -1: there is no room, and it is left out */
+int row_arg(struct setup_row *row, const char *arg);
+int row_env_word(struct setup_row *row, const char *text);
 void mode_limits(const struct settings *s, enum mode_id id, struct limits *out);
 /* binds and rows of one runtime; fills the mode's numbers of rows */
 int mode_rows(const struct settings *s, const struct runtime *r, struct setup *setup,

@@ -130,24 +130,25 @@ int mode_row_add(const struct settings *s, const struct runtime *r, const char *
 	return 0;
 }
 
-static void append(struct setup_words *to, const char *text)
+/* -1: there is no room for it */
+static int append(struct setup_words *to, const char *text)
 {
 	struct words w = {to, 0, false};
 
 	while (w.to->text[w.len])
 		w.len += strlen(w.to->text + w.len) + 1;
 	word(&w, "%s", text);
+	return w.full ? -1 : 0;
 }
 
-/* there is room: paths, addresses of an index, and a few of ours */
-void row_arg(struct setup_row *row, const char *arg)
+int row_arg(struct setup_row *row, const char *arg)
 {
-	append(&row->argv, arg);
+	return append(&row->argv, arg);
 }
 
-void row_env_word(struct setup_row *row, const char *text)
+int row_env_word(struct setup_row *row, const char *text)
 {
-	append(&row->env, text);
+	return append(&row->env, text);
 }
 
 /* 1: runs .ts as it is, 0: with a flag, -1: not at all */
@@ -175,12 +176,12 @@ static int typescript_row(const struct settings *s, const struct runtime *r,
 		return 0;
 	if (mode_row_add(s, r, "typescript", "script.ts", setup, e) < 0)
 		return -1;
-	if (strips == 0)
-		row_arg(row, "--experimental-strip-types");
 	/* it says so on stderr for every run; the switch for one kind alone came
 	 * with 21.3 */
-	row_arg(row, "--disable-warning=ExperimentalWarning");
-	row_arg(row, row->script);
+	if ((strips == 0 && row_arg(row, "--experimental-strip-types") < 0) ||
+	    row_arg(row, "--disable-warning=ExperimentalWarning") < 0 ||
+	    row_arg(row, row->script) < 0)
+		return err_ours(e, "the path of %s is too long", row->name);
 	m->typescript_row = (int)setup->rows++;
 	return 0;
 }
@@ -237,9 +238,9 @@ int mode_rows(const struct settings *s, const struct runtime *r, struct setup *s
 		return -1;
 	if (mode_row_add(s, r, kind->name, kind->script, setup, e) < 0)
 		return -1;
-	if (r->id == MODE_GOLANG)
-		row_arg(row, "run");
-	row_arg(row, row->script);
+	if ((r->id == MODE_GOLANG && row_arg(row, "run") < 0) ||
+	    row_arg(row, row->script) < 0)
+		return err_ours(e, "the path of %s is too long", row->name);
 	row->waits = kind->waits;
 	if (kind->waits == WAITS_STARTED)
 		row->ahead = AHEAD_WORDS;

@@ -194,6 +194,37 @@ def test_a_netrc_file_that_is_not_understood_turns_installs_off(start, host):
     assert "netrc" in said and not secrets_in(said + s.log())
 
 
+@pytest.mark.parametrize("links", ["/", "/etc", "/root", "HOME"])
+def test_a_directory_that_holds_more_than_packages_is_shown_to_nobody(start, host, links):
+    """Programs see what an install does: it turns installs off, and not the server."""
+    env = at_home(host, "private", {"secret": "s3cret"})
+    links = links.replace("HOME", env["HOME"])
+    env.update(PIP_CONFIG_FILE="/dev/null", PIP_FIND_LINKS=f"{host.place}/links {links}")
+    s = start(**env, SANDBOX_MODE="python")
+    said = failed(s.execute("1", requirements=["linked"]), "no_installer")
+    assert f"'{links}' is not a directory of its own" in said
+    code = f"import os; print([p for p in ('{env['HOME']}/secret', '{host.place}/links') if os.path.exists(p)])"
+    if s.get("/health").json["isolation"]["level"] != "process":
+        assert s.execute(code)["stdout"] == "[]\n"
+
+
+@pytest.mark.skipif(not NPM, reason="no npm here")
+def test_an_npm_cache_that_holds_more_is_shown_to_nobody(start):
+    s = start(SANDBOX_MODE="node", SANDBOX_NPM_REGISTRY="/etc")
+    assert "'/etc' is not a directory of its own" in failed(s.execute("1", requirements=["x"]), "no_installer")
+
+
+def test_directories_that_do_not_fit_into_the_arguments_of_an_install(start, host):
+    """Left out, the packages in them would come from elsewhere."""
+    env = at_home(host, "long", {})
+    places = [f"{host.place}/links{i}/" + "/".join(["d" * 200] * 4) for i in range(6)]
+    for place in places:
+        os.makedirs(place)
+    env.update(PIP_CONFIG_FILE="/dev/null", PIP_FIND_LINKS=" ".join(places))
+    s = start(**env, SANDBOX_MODE="python")
+    assert "do not fit into 4096 bytes" in failed(s.execute("1", requirements=["linked"]), "no_installer")
+
+
 def test_a_directory_of_wheels(told):
     r = told.execute("import linked; print(linked.WORD)", requirements=["linked"])
     assert r["stdout"] == "linked\n", r["stderr"]
