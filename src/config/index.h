@@ -49,6 +49,7 @@ struct npmrc {
 	const char *odd; /* what was said and cannot be done, or NULL */
 	char *cafile;    /* or NULL */
 	char *prefix;    /* the host's file is below it; or NULL */
+	char *globalconfig, *userconfig; /* the files that are named, or NULL */
 };
 
 /* SANDBOX_PYTHON_INDEX; without it the variables and files of pip and uv, also of pip's

@@ -6,6 +6,7 @@
  * Runs in: the supervisor, once, at start. What npm's own files and variables say becomes
  * the .npmrc of an install, and is in nobody's arguments: there may be tokens in it.
  */
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,8 @@
 #include "config/settings.h"
 
 #define TEXT_MOST (16u << 10)
-#define BLANK " \t\r\n"
+#define BLANK " \t\r\n\v\f"
+#define QUOTED ";#\\\"'" /* what npm reads otherwise than it is written */
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -41,26 +43,30 @@ static bool is_credential(const char *key)
 	return false;
 }
 
-/* "${NAME}" is that variable, as npm has it; one that is not set stays as it is */
+/* "${NAME}" and "${NAME?}" are that variable, as npm has it; one that is not set stays as
+ * it is, or is nothing */
 static char *expand(const char *value)
 {
 	char *out = mem_copy(""), *longer, *name;
 
 	while (*value) {
-		const size_t plain = strncmp(value, "${", 2) == 0 ? 0 : 1;
-		const char *end = plain ? NULL : strchr(value, '}');
+		const size_t len = strncmp(value, "${", 2) == 0
+					   ? strcspn(value + 2, "${}?")
+					   : 0;
+		const char *end = value + 2 + len;
 		const char *found = NULL;
 
-		if (end) {
-			name = mem_copy_n(value + 2, (size_t)(end - value - 2));
+		if (len && (*end == '}' || strncmp(end, "?}", 2) == 0)) {
+			name = mem_copy_n(value + 2, len);
 			found = getenv(name);
+			found = !found && *end == '?' ? "" : found;
 			free(name);
 		}
 		longer = found ? mem_printf("%s%s", out, found)
 			       : mem_printf("%s%c", out, *value);
 		free(out);
 		out = longer;
-		value = found ? end + 1 : value + 1;
+		value = !found ? value + 1 : end + (*end == '?' ? 2 : 1);
 	}
 	return out;
 }
@@ -76,7 +82,11 @@ static void say(struct npmrc *x, const char *key, const char *value)
 {
 	if (is_known(x, key))
 		return;
-	if (buf_printf(&x->text, "\n%s=%s", key, value) < 0 || buf_text(&x->text) < 0)
+	if (strpbrk(key, "=\r\n" QUOTED) || strpbrk(value, "\r\n" QUOTED))
+		x->odd = "a registry or a token with quotes, a comment or a backslash in "
+			 "it";
+	else if (buf_printf(&x->text, "\n%s=%s", key, value) < 0 ||
+		 buf_text(&x->text) < 0)
 		x->odd = "more registries and tokens than fit into 16 KiB";
 }
 
@@ -97,13 +107,13 @@ static void part_credentials(struct npmrc *x, char *url)
 {
 	char *host = strstr(url, "://") + 3, *end = host + strcspn(host, "/?#");
 	char *at = memrchr(host, '@', (size_t)(end - host));
-	auto_free char *user = at ? mem_copy_n(host, (size_t)(at - host)) : NULL;
-	auto_free char *basic = user ? as_basic(user) : NULL;
-	auto_free char *key = NULL;
+	auto_free char *user = NULL, *basic = NULL, *key = NULL;
 	size_t len;
 
 	if (!at)
 		return;
+	user = mem_copy_n(host, (size_t)(at - host));
+	basic = as_basic(user);
 	memmove(host, at + 1, strlen(at + 1) + 1);
 	len = strcspn(host, "?#");
 	key = mem_printf("//%.*s%s:_auth", (int)len, host,
@@ -114,10 +124,9 @@ static void part_credentials(struct npmrc *x, char *url)
 /* what cannot be used is not passed over: the public one would be asked instead */
 static void take_registry(struct npmrc *x, const char *key, char *value, bool main)
 {
-	value[strcspn(value, BLANK)] = '\0'; /* behind it may be a comment */
 	if (!*value)
 		return;
-	if (!index_is_url(value)) {
+	if (!index_is_url(value) || strpbrk(value, BLANK)) {
 		x->odd = "a registry that is no http(s) URL";
 	} else if (x->url_count == INDEX_MOST) {
 		x->odd = "more than 8 registries";
@@ -129,33 +138,49 @@ static void take_registry(struct npmrc *x, const char *key, char *value, bool ma
 	}
 }
 
-static void take_prefix(struct npmrc *x, const char *value)
+/* npm takes a relative one from where it was started */
+static void take_path(struct npmrc *x, char **to, const char *value)
 {
 	const char *home = getenv("HOME");
 
-	if (x->prefix)
+	if (*to || !*value)
 		return;
 	if (strncmp(value, "~/", 2) == 0 && home)
-		x->prefix = mem_printf("%s%s", home, value + 1);
+		*to = mem_printf("%s%s", home, value + 1);
 	else if (value[0] == '/')
-		x->prefix = mem_copy(value);
+		*to = mem_copy(value);
+	else
+		x->odd = "a prefix or a globalconfig that is no absolute path";
+}
+
+/* what decides where packages come from, and who asks for them */
+static bool matters(const char *key)
+{
+	static const char *const keys[] = {"prefix", "globalconfig", "cafile"};
+	bool found = strstr(key, "registry") || strncmp(key, "//", 2) == 0;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		found = found || strcmp(key, keys[i]) == 0;
+	return found;
 }
 
 /* the first that says something counts */
-static void take(struct npmrc *x, const char *key, const char *said)
+static void take(struct npmrc *x, const char *name, const char *said)
 {
+	auto_free char *key = expand(name), *value = expand(said);
 	const bool main = strcmp(key, "registry") == 0;
 	const bool scope = key[0] == '@' && ends_with(key, ":registry");
-	auto_free char *value = expand(said);
 
 	if (is_known(x, key))
 		return;
 	if (main || scope) {
 		take_registry(x, key, value, main);
+	} else if (ends_with(key, "registry")) {
+		x->odd = "a registry of what is not known";
 	} else if (strcmp(key, "prefix") == 0) {
-		take_prefix(x, value);
-	} else if (strpbrk(value, "\r\n")) {
-		return;
+		take_path(x, &x->prefix, value);
+	} else if (strcmp(key, "globalconfig") == 0) {
+		take_path(x, &x->globalconfig, value);
 	} else if (strcmp(key, "cafile") == 0) {
 		if (value[0] != '/' || access(value, R_OK) < 0)
 			return;
@@ -166,24 +191,61 @@ static void take(struct npmrc *x, const char *key, const char *said)
 	}
 }
 
-/* "key = value", perhaps in quotes */
+static char *trim(char *text)
+{
+	char *end;
+
+	text += strspn(text, BLANK);
+	for (end = text + strlen(text); end > text && strchr(BLANK, end[-1]); end--)
+		end[-1] = '\0';
+	return text;
+}
+
+/* a key or value of a line, in quotes or up to a comment */
+static char *unquote(char *text, bool *unclear)
+{
+	size_t len;
+
+	text = trim(text);
+	len = strlen(text);
+	if (len > 1 && strchr("\"'", *text) && text[len - 1] == *text) {
+		text[len - 1] = '\0';
+		text++;
+	} else {
+		text[strcspn(text, ";#")] = '\0';
+		text = trim(text);
+	}
+	*unclear = *unclear || strpbrk(text, "\\\"'");
+	return text;
+}
+
+/* "key = value"; a key alone is "true" */
 static void take_line(struct npmrc *x, char *line)
 {
-	char *equals = strchr(line, '='), *value, *end;
+	char none[] = "true", *equals = strchr(line, '='), *key, *value;
+	bool unclear = false;
 
-	line += strspn(line, BLANK);
-	if (!equals || strchr("#;[=", *line))
+	if (strchr(";#", line[strspn(line, BLANK)]) || equals == line)
 		return;
-	*equals = '\0';
-	line[strcspn(line, BLANK)] = '\0';
-	value = equals + 1 + strspn(equals + 1, BLANK);
-	for (end = value + strlen(value); end > value && strchr(BLANK, end[-1]); end--)
-		end[-1] = '\0';
-	if (end > value + 1 && (*value == '"' || *value == '\'') && end[-1] == *value) {
-		end[-1] = '\0';
-		value++;
-	}
-	take(x, line, value);
+	if (equals)
+		*equals = '\0';
+	key = unquote(line, &unclear);
+	value = equals ? unquote(equals + 1, &unclear) : none;
+	if ((unclear || ends_with(key, "[]")) && matters(key))
+		x->odd = "a line of an npmrc that cannot be understood";
+	else
+		take(x, key, value);
+}
+
+/* "[name]" and nothing else */
+static bool is_section(const char *line)
+{
+	const char *end = line + strcspn(line, "]\n");
+
+	if (*line != '[' || *end != ']')
+		return false;
+	end += 1 + strspn(end + 1, " \t\v\f");
+	return !*end || *end == '\n';
 }
 
 /* where a section begins: npm needs none, and nothing of what is in one */
@@ -191,7 +253,7 @@ static char *end_of_file(char *text)
 {
 	char *line = text;
 
-	while (line && line[strspn(line, BLANK)] != '[') {
+	while (line && !is_section(line)) {
 		line = strchr(line, '\n');
 		line = line ? line + 1 : NULL;
 	}
@@ -208,6 +270,8 @@ static int from_file(struct npmrc *x, const char *path, struct err *e)
 		return -1;
 	if (strncmp(from, "\xef\xbb\xbf", 3) == 0)
 		from += 3;
+	for (char *cr = from; (cr = strchr(cr, '\r'));)
+		*cr = '\n';
 	if ((end = end_of_file(from)))
 		*end = '\0';
 	while ((line = strrchr(from, '\n'))) {
@@ -218,51 +282,66 @@ static int from_file(struct npmrc *x, const char *path, struct err *e)
 	return 0;
 }
 
+/* names are in any case, and have dashes; of two that are the same the last counts */
 static void from_environment(struct npmrc *x)
 {
 	static const char lead[] = "npm_config_";
+	size_t count = 0;
 
-	for (char **v = environ; v && *v; v++) {
+	while (environ && environ[count])
+		count++;
+	while (count-- > 0) {
 		auto_free char *word = NULL;
+		char *key, *value;
 
-		if (strncasecmp(*v, lead, strlen(lead)) != 0)
+		if (strncasecmp(environ[count], lead, strlen(lead)) != 0)
 			continue;
-		word = mem_copy(*v + strlen(lead));
-		/* names of one word may be in capitals */
-		if (strncasecmp(word, "registry=", 9) == 0)
-			memcpy(word, "registry", 8);
-		if (strncasecmp(word, "cafile=", 7) == 0)
-			memcpy(word, "cafile", 6);
-		if (strncasecmp(word, "prefix=", 7) == 0)
-			memcpy(word, "prefix", 6);
-		take_line(x, word);
+		word = mem_copy(environ[count] + strlen(lead));
+		key = word;
+		value = strchr(word, '=');
+		if (!value || !value[1])
+			continue;
+		*value++ = '\0';
+		for (char *c = key; *c && strncmp(key, "//", 2) != 0; c++)
+			*c = *c == '_' && c > key ? '-'
+						  : (char)tolower((unsigned char)*c);
+		if (strcmp(key, "userconfig") == 0)
+			take_path(x, &x->userconfig, value);
+		else if (strchr(value, '\\') && matters(key))
+			x->odd = "a variable that cannot be understood";
+		else
+			take(x, key, trim(value));
 	}
 }
 
-/* of npm's, whose names may be in capitals; NULL: not set */
-static const char *variable(const char *capitals, const char *small)
+/* TOP/etc/npmrc of TOP/bin/node */
+static char *beside(const char *node)
 {
-	const char *value = getenv(capitals);
+	auto_free char *top = mem_copy(node);
+	char *slash = strrchr(top, '/');
 
-	value = value && *value ? value : getenv(small);
-	return value && *value ? value : NULL;
+	if (slash)
+		*slash = '\0';
+	slash = strrchr(top, '/');
+	if (slash)
+		*slash = '\0';
+	return slash ? mem_printf("%s/etc/npmrc", top) : NULL;
 }
 
 /* the host's file: the one that is named, else below the prefix, else beside node */
 static int from_host(struct npmrc *x, const char *node, struct err *e)
 {
-	const char *named = variable("NPM_CONFIG_GLOBALCONFIG",
-				     "npm_config_globalconfig");
-	const char *bin = strstr(node, "/bin/"), *prefix = getenv("PREFIX");
-	auto_free char *top = bin ? mem_copy_n(node, (size_t)(bin - node)) : NULL;
+	const char *prefix = getenv("PREFIX");
 	auto_free char *path = NULL;
 
-	if (named)
-		return from_file(x, named, e);
+	if (x->globalconfig)
+		return from_file(x, x->globalconfig, e);
 	if (!x->prefix && prefix)
-		take_prefix(x, prefix);
-	if (x->prefix || top)
-		path = mem_printf("%s/etc/npmrc", x->prefix ? x->prefix : top);
+		take_path(x, &x->prefix, prefix);
+	if (x->prefix)
+		path = mem_printf("%s/etc/npmrc", x->prefix);
+	else
+		path = beside(node);
 	if (from_file(x, path, e) < 0)
 		return -1;
 	return from_file(x, "/etc/npmrc", e); /* as Debian's npm has it */
@@ -272,18 +351,18 @@ int index_npm(const struct settings *s, const char *node, struct npmrc *out,
 	      struct err *e)
 {
 	const char *home = getenv("HOME");
-	const char *named = variable("NPM_CONFIG_USERCONFIG", "npm_config_userconfig");
 	auto_free char *own = home ? mem_printf("%s/.npmrc", home) : NULL;
 
 	memset(out, 0, sizeof(*out));
 	buf_init(&out->text, TEXT_MOST);
 	if (s->npm_registry && index_is_url(s->npm_registry)) {
 		take(out, "registry", s->npm_registry);
-		return 0;
+	} else {
+		from_environment(out);
+		if (from_file(out, out->userconfig ? out->userconfig : own, e) < 0 ||
+		    from_host(out, node, e) < 0)
+			return -1;
 	}
-	from_environment(out);
-	if (from_file(out, named ? named : own, e) < 0 || from_host(out, node, e) < 0)
-		return -1;
 	if (out->odd)
 		return err_bad(e,
 			       "npm is told of %s on this host: set "
@@ -298,6 +377,8 @@ void npmrc_done(struct npmrc *x)
 		free(x->urls[i]);
 	free(x->cafile);
 	free(x->prefix);
+	free(x->globalconfig);
+	free(x->userconfig);
 	buf_done(&x->text);
 	memset(x, 0, sizeof(*x));
 }

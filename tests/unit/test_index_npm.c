@@ -39,6 +39,46 @@ TEST(npm_files_have_scopes_tokens_and_variables)
 	npmrc_done(&x);
 }
 
+TEST(npm_files_are_read_as_npm_reads_them)
+{
+	static const struct {
+		const char *text, *said;
+	} rows[] = {
+		{"\"@c:registry\"=https://a.test/", "@c:registry=https://a.test/"},
+		{"'@c:registry' = 'https://a.test/'", "@c:registry=https://a.test/"},
+		{"${K}=https://a.test/", "@c:registry=https://a.test/"},
+		{"@c:registry ; d=https://a.test/", "@c:registry=https://a.test/"},
+		{"timeout=1\r@c:registry=https://a.test/\r\n",
+		 "@c:registry=https://a.test/"},
+		{"[x\n@c:registry=https://a.test/", "@c:registry=https://a.test/"},
+		{" [x]\n@c:registry=https://a.test/", "@c:registry=https://a.test/"},
+		{"[x]y\n@c:registry=https://a.test/", "@c:registry=https://a.test/"},
+		{"@c:registry=https://a.test/\n[x] \n@c:registry=https://no.test/",
+		 "@c:registry=https://a.test/"},
+		{"@c:registry=https://a.test/;b", "@c:registry=https://a.test/"},
+		{"@c:registry=https://a.test/#b", "@c:registry=https://a.test/"},
+		{"@c:registry=https://${NO?}a.test/${H?}",
+		 "@c:registry=https://a.test/h"},
+		{"@c:registry=https://a.test/${NO}", "@c:registry=https://a.test/${NO}"},
+		{"@c:registry=https://a.test/${H-b}",
+		 "@c:registry=https://a.test/${H-b}"},
+	};
+	struct npmrc x;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const size_t len = strlen(rows[i].said);
+
+		say("NPM_CONFIG_USERCONFIG", rows[i].text);
+		setenv("K", "@c:registry", 1);
+		setenv("H", "h", 1);
+		CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+		CHECK(strncmp(x.text.bytes + 1, rows[i].said, len) == 0);
+		CHECK(!x.text.bytes[1 + len] || x.text.bytes[1 + len] == '\n');
+		unlink(path);
+		npmrc_done(&x);
+	}
+}
+
 /* else the public one would be asked for what a private one has */
 TEST(a_registry_that_cannot_be_used_is_not_passed_over)
 {
@@ -50,6 +90,20 @@ TEST(a_registry_that_cannot_be_used_is_not_passed_over)
 		"@5:registry=http://a.test\n@6:registry=http://a.test\n"
 		"@7:registry=http://a.test\n@8:registry=http://a.test\n"
 		"@9:registry=http://a.test\n",
+		"registry\n",
+		"registry=https://a.test/ https://b.test/\n",
+		"registry[]=https://a.test/\n",
+		"registry=\"https://a.test/\n",
+		"registry=\"https://a.test/\\u0061\"\n",
+		"registry=https://a.test/\\${A}/\n",
+		"registry=\"https://a.test/;b\"\n",
+		"@c\\:registry=https://a.test/\n",
+		"c:registry=https://a.test/\n",
+		"//a.test/:_authToken=\"a;b\"\n",
+		"//a.test/:_authToken=a\\;b\n",
+		"prefix=below\n",
+		"globalconfig=npmrc\n",
+		"@${C}:registry=a.test\n",
 	};
 	struct npmrc x;
 
@@ -100,6 +154,22 @@ TEST(npm_reads_the_hosts_file_below_its_prefix)
 	CHECK(fs_remove_tree(AT_FDCWD, home) == 0);
 }
 
+TEST(the_hosts_file_may_be_named_in_that_of_the_user)
+{
+	char named[sizeof(fresh)], text[64];
+	struct npmrc x;
+
+	say("X", "@a:registry=https://a.test/\n");
+	memcpy(named, path, sizeof(named));
+	snprintf(text, sizeof(text), "globalconfig = %s\n", named);
+	say("NPM_CONFIG_USERCONFIG", text);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/") == 0);
+	npmrc_done(&x);
+	unlink(path);
+	unlink(named);
+}
+
 TEST(npm_is_told_no_credentials_in_a_url)
 {
 	/* "t0k:" and "me:p:w@" */
@@ -140,9 +210,23 @@ TEST(npm_reads_the_hosts_file_that_is_named_or_beside_node)
 	CHECK(index_npm(&s, node, &x, NULL) == 0);
 	CHECK(x.url_count >= 1 && strcmp(x.urls[0], "https://b.test/") == 0);
 	npmrc_done(&x);
-	unlink(file);
-	rmdir(dir);
-	rmdir(top);
+	CHECK(unlink(file) == 0 && rmdir(dir) == 0);
+
+	/* whatever is called bin above that */
+	snprintf(node, sizeof(node), "%s/bin/x/bin/node", top);
+	snprintf(dir, sizeof(dir), "%s/bin", top);
+	CHECK(mkdir(dir, 0700) == 0);
+	snprintf(dir, sizeof(dir), "%s/bin/x", top);
+	CHECK(mkdir(dir, 0700) == 0);
+	snprintf(dir, sizeof(dir), "%s/bin/x/etc", top);
+	snprintf(file, sizeof(file), "%s/npmrc", dir);
+	CHECK(mkdir(dir, 0700) == 0 && (f = fopen(file, "we")));
+	CHECK(fputs("@c:registry=https://c.test/\n", f) >= 0);
+	fclose(f);
+	CHECK(index_npm(&s, node, &x, NULL) == 0);
+	CHECK(x.url_count >= 1 && strcmp(x.urls[0], "https://c.test/") == 0);
+	npmrc_done(&x);
+	CHECK(fs_remove_tree(AT_FDCWD, top) == 0);
 }
 
 TEST(a_variable_comes_before_a_file_and_a_setting_before_both)
@@ -153,6 +237,17 @@ TEST(a_variable_comes_before_a_file_and_a_setting_before_both)
 	setenv("NPM_CONFIG_REGISTRY", "https://b.test/", 1);
 	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
 	CHECK(x.url_count >= 1 && strcmp(x.urls[0], "https://b.test/") == 0);
+	npmrc_done(&x);
+	/* names in any case; of two the last counts, as for npm */
+	setenv("Npm_Config_Registry", "https://d.test/", 1);
+	setenv("NPM_CONFIG_@A:registry", "https://e.test/", 1);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(x.url_count == 2 && strcmp(x.urls[0], "https://e.test/") == 0);
+	CHECK(strcmp(x.urls[1], "https://d.test/") == 0);
+	CHECK(strstr(x.text.bytes, "\n@a:registry=https://e.test/"));
+	npmrc_done(&x);
+	s.npm_registry = (char[]){"https://c.test/#d"}; /* npm would read less of it */
+	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == -1);
 	npmrc_done(&x);
 	s.npm_registry = (char[]){"https://c.test/"};
 	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
