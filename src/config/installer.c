@@ -28,7 +28,7 @@
 #include "config/settings.h"
 #include "egress/rules.h"
 
-#define LAYER_FORMAT "1" /* of what a layer is made; another one makes all of them anew */
+#define LAYER_FORMAT "2" /* of what a layer is made; another one makes all of them anew */
 
 /* a program, and not a script that looks for one elsewhere: that would not find it in a
  * sandbox */
@@ -476,6 +476,7 @@ int installer_row(const struct settings *s, const struct runtime *r, struct setu
 	snprintf(row->layer, sizeof(row->layer), "%s",
 		 python ? "packages" : "node_modules");
 	row->installs = 1;
+	row->no_scripts = !python && !s->allow_build;
 	install_limits(s, &row->ceiling);
 	m->install_limits = row->ceiling;
 	make_seed(r, row, m);

@@ -112,8 +112,13 @@ static bool judge(struct result *r, bool ended)
 	case VERDICT_DISK_FULL:
 		snprintf(r->message, room, "disk limit of %u MB reached", l->disk_mb);
 		return r->outcome.signal != 0;
-	case VERDICT_OK:
 	case VERDICT_NONZERO_EXIT:
+		if (r->outcome.unbuilt)
+			snprintf(r->message, room,
+				 "a package has an install script that was not run, "
+				 "which SANDBOX_ALLOW_BUILD=true permits");
+		return r->outcome.unbuilt;
+	case VERDICT_OK:
 	case VERDICT_INSTALL_FAILED: /* such a result is complete already */
 	case VERDICT_BLOCKED_IMPORT:
 	case VERDICT_COUNT:

@@ -377,6 +377,8 @@ int layers_open(const struct launcher *l, const struct plan *p);
 int layers_take(struct run *r);
 /* that layer as a mount of its own, to be moved into a run; -1 with errno */
 int layers_tree(const struct run *r);
+/* scripts of packages in its layer were not run */
+bool layers_unbuilt(const struct run *r);
 /* that layer into a sandbox that waits, at its place; -1 with errno */
 int layers_move(const struct run *r);
 /* an install is over: what it left becomes a layer; run_finish() follows */

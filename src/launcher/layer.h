@@ -5,6 +5,7 @@
  *	STORE/NAME/packages, node_modules   a tree of one of these names, frozen
  *	          /requirements.txt         what it was made of, for people
  *	          /size                     bytes it takes
+ *	          /unbuilt                  there if scripts of packages were not run
  *	STORE/NAME.RANDOM.new, .old         one that is being made or removed
  *
  * NAME is the key in hexadecimal. Whoever uses a layer holds a shared lock on its
@@ -27,6 +28,7 @@ struct err;
 #define LAYER_NAME (2 * LAYER_KEY + 1)
 #define LAYER_SIZE "size"
 #define LAYER_LIST "requirements.txt"
+#define LAYER_UNBUILT "unbuilt"
 
 void layer_name(const uint8_t key[LAYER_KEY], char out[LAYER_NAME]);
 bool layer_name_ok(const char *name);
@@ -72,5 +74,8 @@ struct layer_copy {
 /* what `from` holds into `to`, an empty directory: files 0444 or, programs, 0555,
  * directories 0555, times as they were, links as long as they stay inside */
 enum layer_result layer_copy(int from_fd, int to_fd, struct layer_copy *c);
+
+/* --- layer_scripts.c: in the tree of what was staged */
+bool layer_has_scripts(int staged_fd, const char *tree);
 
 #endif

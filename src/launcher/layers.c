@@ -195,6 +195,8 @@ static enum layer_result keep(const struct keeping *k)
 	if (r == LAYER_MADE) {
 		copy_list(k, fd);
 		if (write_file(fd, LAYER_SIZE, size, strlen(size)) < 0 ||
+		    (k->row->no_scripts && layer_has_scripts(fd, k->row->layer) &&
+		     write_file(fd, LAYER_UNBUILT, "", 0) < 0) ||
 		    fchmodat(fd, k->row->layer, 0555, 0) < 0 ||
 		    layer_publish(k->store_fd, staged, fd, k->name) < 0)
 			r = errno == ENOSPC ? LAYER_NO_ROOM : LAYER_FAULT;
@@ -416,6 +418,11 @@ int layers_take(struct run *r)
 		return 0;
 	r->layer_fd = layers_open(l, &r->plan);
 	return r->layer_fd < 0 ? -1 : 0;
+}
+
+bool layers_unbuilt(const struct run *r)
+{
+	return r->layer_fd >= 0 && faccessat(r->layer_fd, LAYER_UNBUILT, F_OK, 0) == 0;
 }
 
 int layers_tree(const struct run *r)

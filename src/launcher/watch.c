@@ -242,6 +242,7 @@ void run_finish(struct run *r)
 	run_judge(r, o);
 	session_outcome(r->slot, o);
 	o->layer = r->layer_result;
+	o->unbuilt = layers_unbuilt(r);
 	o->violations = notify_known(r);
 	notify_tell(r);
 	o->files = r->files_fd >= 0 ? OUTCOME_FILES

@@ -194,6 +194,7 @@ struct outcome {
 	uint32_t files;    /* enum outcome_files */
 	uint32_t warm;     /* 1: its sandbox was waiting for it */
 	uint32_t layer;    /* enum layer_result, of an install */
+	uint32_t unbuilt;  /* 1: scripts of packages in its layer were not run */
 	uint64_t wall_us;  /* from execve to the end of the program */
 	uint64_t setup_us; /* from the message's arrival to execve */
 	uint64_t cpu_us;

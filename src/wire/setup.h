@@ -93,6 +93,7 @@ struct setup_row {
 	char layer[16];
 	uint32_t layer_path; /* 1: PYTHONPATH names it; else it is found without */
 	uint32_t installs;   /* 1: an installer: what it leaves there becomes a layer */
+	uint32_t no_scripts; /* 1: npm, which does not run the scripts of packages */
 	uint32_t session;    /* 1: only in sessions, and nothing else is */
 };
 

@@ -196,6 +196,29 @@ def test_in02_a_daemon_of_a_script_is_dead_before_the_run(building, world):
     assert not sleepers(building)
 
 
+UNBUILT = "a package has an install script that was not run, which SANDBOX_ALLOW_BUILD=true permits"
+
+
+def test_a_run_that_fails_for_want_of_an_install_script_names_the_setting(careful, building, world):
+    if not NPM:
+        pytest.skip("no npm here")
+
+    def run(server, code):
+        return server.execute(code, language="node", requirements=["evil"])
+
+    r = run(careful, "require('evil')")  # wants what its script makes
+    assert r["exit_code"] == 1 and "found.json" in r["stderr"]
+    assert r["stderr"].endswith("\n" + UNBUILT + "\n") and r["meta"]["message"] == UNBUILT
+    r = run(careful, "process.exit(7)")  # of a layer that is there already
+    assert (r["exit_code"], r["stderr"], r["meta"]["message"]) == (7, UNBUILT + "\n", UNBUILT)
+    r = run(careful, "console.log(1)")
+    assert (r["exit_code"], r["stdout"], r["stderr"]) == (0, "1\n", "")
+    assert UNBUILT not in careful.execute("process.exit(7)", language="node")["stderr"]
+    assert UNBUILT not in careful.execute("raise SystemExit(7)", requirements=["greet"])["stderr"]
+    r = run(building, "process.exit(7)")
+    assert (r["exit_code"], r["stderr"]) == (7, "")
+
+
 def test_in04_packages_cannot_be_changed_by_who_uses_them(careful):
     code = """
 import errno, os
