@@ -163,6 +163,7 @@ def test_packages_of_node_come_from_the_registry(locked):
     assert r["stdout"] == "hello hello\n", r["stderr"]
     r = locked.execute("require('evil/ran.js')", language="js", requirements=["evil"])
     assert "Cannot find module" in r["stderr"]
+    assert r["stderr"].endswith(", which SANDBOX_ALLOW_BUILD=true permits\n")
 
 
 def test_the_program_itself_has_no_network(locked, index):

@@ -433,3 +433,35 @@ TEST(names_are_keys_in_hexadecimal)
 	name[3] = '/';
 	CHECK(!layer_name_ok(name));
 }
+
+/* npm's list is of any size: the word may begin anywhere in it */
+TEST(a_list_of_packages_tells_of_scripts)
+{
+	static const char word[] = "\"hasInstallScript\": true";
+	static char text[1 << 18];
+	static const size_t places[] = {0,     1,     65500,  65511,  65512,
+					65535, 65536, 131040, 131072, 200000};
+	const int dir_fd = scratch(), tree_fd = directory(dir_fd, "node_modules");
+
+	CHECK(!layer_has_scripts(dir_fd, "node_modules"));
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		memset(text, ' ', sizeof(text) - 1);
+		memcpy(text + places[i], word, sizeof(word) - 1);
+		file(tree_fd, ".package-lock.json", text, 0644);
+		CHECK(layer_has_scripts(dir_fd, "node_modules"));
+		text[places[i] + 3] = ' ';
+		CHECK(unlinkat(tree_fd, ".package-lock.json", 0) == 0);
+		file(tree_fd, ".package-lock.json", text, 0644);
+		CHECK(!layer_has_scripts(dir_fd, "node_modules"));
+		CHECK(unlinkat(tree_fd, ".package-lock.json", 0) == 0);
+	}
+	file(tree_fd, "list", word, 0644); /* whatever stands there instead of it */
+	CHECK(symlinkat("list", tree_fd, ".package-lock.json") == 0);
+	CHECK(!layer_has_scripts(dir_fd, "node_modules"));
+	CHECK(unlinkat(tree_fd, ".package-lock.json", 0) == 0);
+	CHECK(mkfifoat(tree_fd, ".package-lock.json", 0644) == 0);
+	CHECK(!layer_has_scripts(dir_fd, "node_modules"));
+	CHECK(!layer_has_scripts(dir_fd, "other"));
+	close(tree_fd);
+	done(dir_fd);
+}
