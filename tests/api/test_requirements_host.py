@@ -187,6 +187,15 @@ def test_a_password_in_a_netrc_file(start, host):
     assert not secrets_in(s.log()) and in_files(s.state_dir) == ""
 
 
+def test_pips_file_of_the_python_that_runs(start, host):
+    """It is not in an activated environment; its own file is at its prefix."""
+    env = at_home(host, "site", {"venv/pip.conf": PIP_CONF.replace("//", f"//me:{PASSWORD}@")})
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", env["HOME"] + "/venv"], check=True)
+    env["PATH"] = f"{env['HOME']}/venv/bin:{env['PATH']}"
+    r = start(**env, SANDBOX_MODE="python").execute("import greet; print(greet.WORD)", requirements=["greet"])
+    assert r["stdout"] == "hello\n", r["stderr"]
+
+
 def test_a_netrc_file_that_is_not_understood_turns_installs_off(start, host):
     netrc = f'machine 127.0.0.1 login me password "{PASSWORD}"\n'
     s = start(**at_home(host, "odd", {".config/pip/pip.conf": PIP_CONF, ".netrc": netrc}), SANDBOX_MODE="python")
