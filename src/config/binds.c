@@ -52,8 +52,12 @@ int binds_add(struct setup *s, const char *path, struct err *e)
 
 	if (stat(path, &st) < 0)
 		return errno == ENOENT ? 0 : err_errno(e, "look at '%s'", path);
-	if (binds_cover(s, path))
+	for (uint32_t i = 0; i < s->binds; i++) {
+		if (!within(path, s->bind[i].path))
+			continue;
+		s->bind[i].installs = 0; /* more than packages is in it */
 		return 0;
+	}
 	if (strlen(path) >= SETUP_PATH)
 		return err_ours(e, "path too long: '%.80s...'", path);
 	for (uint32_t i = 0; i < s->binds; i++)
@@ -63,6 +67,7 @@ int binds_add(struct setup *s, const char *path, struct err *e)
 	if (kept == SETUP_BINDS)
 		return err_ours(e, "more than %u paths to bind", SETUP_BINDS);
 	snprintf(s->bind[kept].path, SETUP_PATH, "%s", path);
+	s->bind[kept].installs = 0;
 	s->binds++;
 	return 0;
 }
@@ -168,6 +173,22 @@ int binds_tree(struct setup *s, const char *path, struct err *e)
 	if (binds_add(s, real, e) < 0 || (named && binds_add(s, path, e) < 0))
 		return -1;
 	return 1;
+}
+
+int binds_packages(struct setup *s, const char *path, struct err *e)
+{
+	int rc;
+
+	if (binds_cover(s, path))
+		return 1;
+	for (uint32_t i = 0; i < s->binds; i++)
+		if (within(s->bind[i].path, path))
+			return 0;
+	rc = binds_tree(s, path, e);
+	for (uint32_t i = 0; rc > 0 && i < s->binds; i++)
+		if (strcmp(s->bind[i].path, path) == 0)
+			s->bind[i].installs = 1;
+	return rc;
 }
 
 /* where a link points, absolute but not resolved further; NULL: it is none */

@@ -26,6 +26,9 @@ bool binds_cover(const struct setup *s, const char *path);
  * was added).
  */
 int binds_tree(struct setup *s, const char *path, struct err *e);
+/* the same for a real directory that installs alone see, unless a run sees it anyway; 0
+ * also where a runtime is in it */
+int binds_packages(struct setup *s, const char *path, struct err *e);
 /* a program: every link on the way to it that no other bind covers, as a single file */
 int binds_program(struct setup *s, const char *path, struct err *e);
 

@@ -194,8 +194,8 @@ static int give_args(struct setup_row *row, const char *const *words, struct err
 	return 0;
 }
 
-/* a directory of packages: all programs see it, so it has to be one of its own. Returns
- * where it really is, or NULL */
+/* a directory of packages: code of a package may see it, so it has to be one of its own.
+ * Returns where it really is, or NULL */
 static char *give_directory(struct setup *setup, const char *path, struct err *e)
 {
 	auto_free char *real = realpath(path, NULL);
@@ -205,10 +205,10 @@ static char *give_directory(struct setup *setup, const char *path, struct err *e
 		(void)err_errno(e, "look at '%s'", path);
 		return NULL;
 	}
-	rc = binds_tree(setup, real, e);
+	rc = binds_packages(setup, real, e);
 	if (rc == 0)
 		(void)err_bad(e,
-			      "'%s' is not a directory of its own, and programs would "
+			      "'%s' is not a directory of its own, and installs would "
 			      "see all that is in it: move the packages into one",
 			      real);
 	return rc > 0 ? take_ptr(&real) : NULL;

@@ -83,7 +83,8 @@ static int child_rules_shared(const struct child *c, int rules_fd, uint64_t all)
 	int r = 0;
 
 	for (i = 0; r == 0 && i < s->binds; i++)
-		r = child_landlock_rule(rules_fd, s->bind[i].path, all & FS_READ);
+		if (!s->bind[i].installs || c->row->installs)
+			r = child_landlock_rule(rules_fd, s->bind[i].path, all & FS_READ);
 	for (i = 0; r == 0 && i < sizeof(devices) / sizeof(devices[0]); i++)
 		r = child_landlock_rule(rules_fd, devices[i],
 					all & FS_FILE & ~LANDLOCK_ACCESS_FS_EXECUTE);

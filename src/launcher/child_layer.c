@@ -9,7 +9,8 @@
  *
  * Before: the launcher made the mount: read-only, nosuid, nodev, in no place yet.
  * After:  it is at /packages or /node_modules; without a mount namespace a path or a link
- *         leads to it, and Landlock lets it be read.
+ *         leads to it, and Landlock lets it be read. The directories of the host that
+ *         packages come from are hidden from all but installs.
  */
 #include <errno.h>
 #include <string.h>
@@ -52,11 +53,28 @@ static int child_layer_place(const struct child *c, char *out, size_t room, bool
 	return 0;
 }
 
+/* where packages come from is for installs to see: others have nothing there */
+static int child_hide_packages(const struct child *c)
+{
+	const unsigned long how = MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC;
+	const struct setup *s = c->setup;
+	unsigned i;
+	int r = 0;
+
+	for (i = 0; r == 0 && i < s->binds; i++)
+		if (s->bind[i].installs && !c->row->installs)
+			r = mount("hidden", s->bind[i].path, "tmpfs", how,
+				  "size=4k,nr_inodes=2,mode=755");
+	return r;
+}
+
 int child_layer(struct child *c)
 {
 	char place[sizeof(c->row->layer) + 1] = "/";
 	int r;
 
+	if (child_hide_packages(c) < 0)
+		return -1;
 	if (!child_has_layer(c))
 		return 0;
 	memcpy(place + 1, c->row->layer, strlen(c->row->layer) + 1);

@@ -182,6 +182,8 @@ int template_bind_runtime(const struct building *t)
 	if (template_has_image(t))
 		return 0; /* it is the runtime */
 	for (i = 0; i < t->setup->binds; i++) {
+		if (t->session && t->setup->bind[i].installs)
+			continue;
 		if (bind_runtime(t, t->setup->bind[i].path, 0) < 0)
 			return -1;
 	}

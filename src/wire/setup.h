@@ -105,6 +105,7 @@ struct setup_volume {
 
 struct setup_bind {
 	char path[SETUP_PATH]; /* same path inside; read-only */
+	uint32_t installs;     /* 1: a directory of packages, which only installs see */
 };
 
 struct setup_filter {

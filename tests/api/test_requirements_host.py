@@ -18,6 +18,7 @@ from packages import place_with_uv, wheel
 from support import Later
 from test_requirements import SHOW, failed
 from test_requirements_attack import tarball
+from test_sessions import Session
 
 PASSWORD, TOKEN = "pw-d41d8cd98f", "token-900150983c"
 NPM = "node" in found_modes() and shutil.which("npm")
@@ -237,6 +238,23 @@ def test_directories_that_do_not_fit_into_the_arguments_of_an_install(start, hos
 def test_a_directory_of_wheels(told):
     r = told.execute("import linked; print(linked.WORD)", requirements=["linked"])
     assert r["stdout"] == "linked\n", r["stderr"]
+
+
+LOOK = """
+import os
+try: print(os.listdir('%s'))
+except OSError as e: print(e.strerror)
+"""
+
+
+def test_a_directory_of_wheels_is_seen_by_installs_alone(told, host):
+    links = host.place + "/links"
+    for more in ({}, {"requirements": ["linked"]}):
+        assert told.execute(LOOK % links, **more)["stdout"] == "[]\n"
+    if os.geteuid() == 0:
+        session = Session(told)
+        assert "No such file" in session.out(f"ls {links} 2>&1; true")
+        session.close()
 
 
 @pytest.mark.skipif(not NPM, reason="no npm here")

@@ -224,6 +224,9 @@ def test_packages_of_node_come_from_a_cache(kind, place, registry, tmp_path):
         r = s.execute("console.log(require('evil').word)", requirements=["evil"])
         assert r["stdout"] == "hello\n", r["stderr"]
         assert s.get("/isolation").json["network"] == "none"
+        look = f"try {{ console.log(fs.readdirSync('{cache}')) }} catch (e) {{ console.log(e.code) }}"
+        for more in ({}, {"requirements": ["evil"]}):  # it is for installs alone
+            assert s.execute("const fs = require('fs'); " + look, **more)["stdout"] == "EACCES\n"
     finally:
         s.stop()
 

@@ -106,6 +106,38 @@ TEST(every_link_to_a_program_is_bound)
 	CHECK(binds_program(&setup, name("%s/none", top), &e) == -1);
 }
 
+static bool is_for_installs(const char *path)
+{
+	for (unsigned i = 0; i < setup.binds; i++)
+		if (strcmp(setup.bind[i].path, path) == 0)
+			return setup.bind[i].installs;
+	return false;
+}
+
+TEST(a_directory_of_packages_is_for_installs_unless_runs_see_it_anyway)
+{
+	begin();
+	make_file(name("%s/python/bin/x", top), "");
+	make_file(name("%s/python/wheels/x", top), "");
+	make_file(name("%s/wheels/more/x", top), "");
+	make_file(name("%s/cache/x", top), "");
+	add(name("%s/python", top));
+	CHECK(binds_packages(&setup, top, &e) == 0 && setup.binds == 1);
+	CHECK(binds_packages(&setup, "/etc", &e) == 0 && setup.binds == 1);
+	CHECK(binds_packages(&setup, name("%s/python/wheels", top), &e) == 1);
+	CHECK(setup.binds == 1 && !is_for_installs(name("%s/python", top)));
+	CHECK(binds_packages(&setup, name("%s/wheels", top), &e) == 1);
+	CHECK(binds_packages(&setup, name("%s/wheels/more", top), &e) == 1);
+	CHECK(binds_packages(&setup, name("%s/cache", top), &e) == 1);
+	CHECK(setup.binds == 3 && is_for_installs(name("%s/wheels", top)));
+	CHECK(is_for_installs(name("%s/cache", top)));
+	/* a runtime in it would be hidden, too */
+	CHECK(binds_tree(&setup, name("%s/wheels/more", top), &e) == 1);
+	CHECK(setup.binds == 3 && !is_for_installs(name("%s/wheels", top)));
+	add(name("%s", top));
+	CHECK(setup.binds == 1 && !is_for_installs(top));
+}
+
 TEST(what_a_run_has_of_its_own_cannot_hold_a_runtime)
 {
 	char dir[] = "/tmp/test_binds.XXXXXX";
