@@ -171,6 +171,8 @@ static void on_report(struct jobs *j, const struct report *r)
 #define NO_VOLUME \
 	"a volume of this session is no longer one of SANDBOX_VOLUMES; its files stay"
 
+#define UNMERGED "session_merge"
+
 /* what a client can do something about; step NULL: any, num 0: any */
 static const struct session_answer {
 	const char *step;
@@ -235,6 +237,8 @@ static const struct session_answer {
 	 "the state directory of this server is full"},
 	{NULL, EDQUOT, ERR_OURS, 507, "disk_full",
 	 "the state directory of this server is full"},
+	{UNMERGED, 0, ERR_THEIRS, 409, "too_many_layers",
+	 "this session has as many layers as it may, and they could not be merged"},
 };
 
 /* false: it is as with every run */
@@ -250,7 +254,9 @@ static bool session_failure(const struct failure *f, struct err *e)
 		a++;
 	if (f->lost_layer || a == end)
 		return false;
-	if (a->kind == ERR_BUSY)
+	if (a->step && strcmp(a->step, UNMERGED) == 0)
+		(void)err_client(e, a->status, a->code, "%s: %s", a->text, strerror(num));
+	else if (a->kind == ERR_BUSY)
 		(void)err_busy(e, "%s", a->text);
 	else if (a->kind == ERR_THEIRS)
 		(void)err_client(e, a->status, a->code, "%s", a->text);

@@ -52,6 +52,15 @@ struct looker {
 	struct loop_timer deadline;
 };
 
+#define SESSIONS_UNMERGED 64
+
+/* layers that could not be merged */
+struct session_unmerged {
+	uint8_t key[SESSION_KEY];
+	int num;           /* errno: why */
+	uint64_t until_ns; /* nobody tries again */
+};
+
 struct sessions {
 	int dir_fd;                   /* -1: there can be none */
 	int pool_fd;                  /* the layers that their files are in */
@@ -68,6 +77,8 @@ struct sessions {
 	int refused;      /* errno, 0: it can */
 	int unmapped;     /* the same, of an image as root is shown it */
 	struct session_work *works;
+	struct session_unmerged unmerged[SESSIONS_UNMERGED]; /* the last ones */
+	unsigned unmerged_next;
 	struct looker looker;
 };
 

@@ -14,24 +14,37 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/defer.h"
+#include "base/fs.h"
 #include "launcher/session_parts.h"
 #include "launcher/session_view.h"
+#include "wire/files.h"
 
 #define CHUNK 65536
 #define ENTRIES_MOST 20000
 #define TEXT_MOST (4u << 20)
 #define PATH_MOST 4096
 
+/* a directory on the way down */
+struct level {
+	struct view_names names;
+	size_t next;
+	size_t len; /* of its path */
+};
+
 struct diff {
 	struct buf *out;
+	struct view *a, *b; /* as it is, and as it was */
+	struct level *levels;
+	size_t depth, room;
 	char path[PATH_MOST];
 	size_t len;
-	unsigned depth, entries;
+	unsigned entries;
 	bool host, more;
 	uid_t root; /* the first of a range; 0: it has none */
 };
@@ -117,8 +130,6 @@ static bool same(const struct diff *d, const struct view_entry *a,
 	return S_ISLNK(a->st.st_mode) ? same_target(a, b, name) : true;
 }
 
-static int look_at(struct diff *d, const struct view *a, const struct view *b);
-
 static bool is_there(const struct view_entry *e)
 {
 	return e->kind == VIEW_FILE || e->kind == VIEW_DIRECTORY;
@@ -146,7 +157,40 @@ static bool is_gone(const struct diff *d, const struct view_entry *a,
 	       (a->kind == VIEW_HIDDEN && b->kind == VIEW_NONE && made_for_all(d));
 }
 
-static int compare(struct diff *d, const struct view_entry *a, const struct view_entry *b,
+/* of the layers that only one of them has; of all, where one of those hides others */
+static int names_of(const struct view *v, bool all, struct view_names *n)
+{
+	unsigned i;
+
+	for (i = 0; i < v->count; i++)
+		if (view_shows(v, i) && (all || v->own[i]) &&
+		    view_names_add(n, v->fd[i]) < 0)
+			return -1;
+	return 0;
+}
+
+/* with the names of where the views are */
+static int begin(struct diff *d)
+{
+	const bool all = view_hides_others(d->a) || view_hides_others(d->b);
+	struct level *level;
+
+	if (d->depth == d->room) {
+		d->room = d->room ? 2 * d->room : 64;
+		d->levels = reallocarray(d->levels, d->room, sizeof(*d->levels));
+		if (!d->levels)
+			abort(); /* only this process */
+	}
+	level = &d->levels[d->depth++];
+	*level = (struct level){.len = d->len};
+	if (names_of(d->a, all, &level->names) < 0 ||
+	    names_of(d->b, all, &level->names) < 0)
+		return -1;
+	view_names_sort(&level->names);
+	return 0;
+}
+
+static int compare(struct diff *d, struct view_entry *a, struct view_entry *b,
 		   const char *name)
 {
 	int rc = 0;
@@ -157,15 +201,14 @@ static int compare(struct diff *d, const struct view_entry *a, const struct view
 		rc = tell(d, 'D');
 	else if (is_there(a) && !same(d, a, b, name) && !is_own_place(d, a))
 		rc = tell(d, 'M');
-	if (rc == 0 && (a->kind == VIEW_DIRECTORY || b->kind == VIEW_DIRECTORY))
-		rc = look_at(d, &a->dir, &b->dir);
-	return rc;
+	if (rc < 0 || (a->kind != VIEW_DIRECTORY && b->kind != VIEW_DIRECTORY))
+		return rc;
+	return view_enter(d->a, a) < 0 || view_enter(d->b, b) < 0 ? -1 : begin(d);
 }
 
-static int compare_name(struct diff *d, const struct view *a, const struct view *b,
-			const char *name)
+static int compare_name(struct diff *d, const char *name)
 {
-	const size_t len = d->len, add = strlen(name) + 1;
+	const size_t len = d->levels[d->depth - 1].len, add = strlen(name) + 1;
 	struct view_entry in_a, in_b;
 	int rc;
 
@@ -173,68 +216,76 @@ static int compare_name(struct diff *d, const struct view *a, const struct view 
 		d->more = true;
 		return 0;
 	}
-	if (view_look(a, name, &in_a) < 0)
+	if (view_look(d->a, name, &in_a) < 0)
 		return -1;
-	if (view_look(b, name, &in_b) < 0) {
-		view_close(&in_a.dir);
+	if (view_look(d->b, name, &in_b) < 0) {
+		view_close(&in_a);
 		return -1;
 	}
 	d->path[len] = '/';
 	memcpy(d->path + len + 1, name, add);
-	d->len += add;
+	d->len = len + add;
 	rc = compare(d, &in_a, &in_b, name);
-	d->len = len;
-	d->path[len] = '\0';
-	view_close(&in_a.dir);
-	view_close(&in_b.dir);
+	view_close(&in_a);
+	view_close(&in_b);
 	return rc;
 }
 
-/* of the layers that only one of them has; of all, where one of those hides others */
-static int names_of(const struct view *v, bool all, struct view_names *n)
+/* whoever moves what we are in shows us nothing more: then there is more */
+static int go_up(struct diff *d)
 {
-	unsigned i;
-
-	for (i = 0; i < v->count; i++)
-		if ((all || v->own[i]) && view_names_add(n, v->fd[i]) < 0)
-			return -1;
+	view_names_done(&d->levels[--d->depth].names);
+	if (view_leave(d->a) == 0 && view_leave(d->b) == 0)
+		return 0;
+	if (errno != ESTALE && errno != ENOENT)
+		return -1;
+	d->more = true;
 	return 0;
 }
 
-static bool hides_others(const struct view *v)
+static int compare_all(struct diff *d)
 {
-	return v->count == 0 || (v->cut && v->own[v->count - 1]);
-}
+	int rc = begin(d);
 
-static int look_at(struct diff *d, const struct view *a, const struct view *b)
-{
-	const bool all = hides_others(a) || hides_others(b);
-	struct view_names names = {0};
-	int rc = 0;
-	size_t i;
+	while (rc == 0 && !d->more) {
+		struct level *level = &d->levels[d->depth - 1];
 
-	if (d->depth == VIEW_DEPTH) {
-		d->more = true;
-		return 0;
+		if (level->next < level->names.count)
+			rc = compare_name(d, level->names.name[level->next++]);
+		else if (d->depth > 1)
+			rc = go_up(d);
+		else
+			break;
 	}
-	d->depth++;
-	if (names_of(a, all, &names) < 0 || names_of(b, all, &names) < 0)
-		rc = -1;
-	view_names_sort(&names);
-	for (i = 0; rc == 0 && i < names.count && !d->more; i++)
-		rc = compare_name(d, a, b, names.name[i]);
-	view_names_done(&names);
-	d->depth--;
+	while (d->depth)
+		view_names_done(&d->levels[--d->depth].names);
+	free(d->levels);
 	return rc;
 }
 
-int session_diff_write(const struct view *now, const struct view *then, bool host,
-		       uid_t root, struct buf *out)
+int session_diff_write(struct view *now, struct view *then, bool host, uid_t root,
+		       struct buf *out)
 {
-	struct diff d = {.out = out, .host = host, .root = root};
+	struct diff d = {.out = out, .a = now, .b = then, .host = host, .root = root};
 
 	buf_init(out, TEXT_MOST);
-	if (look_at(&d, now, then) < 0)
+	if (compare_all(&d) < 0)
 		return -1;
 	return d.more ? buf_add(out, "T", 2) : 0;
+}
+
+int session_diff_send(int mem_fd, const struct buf *text)
+{
+	static const char name[] = "diff", zeros[FILES_ALIGN];
+	const struct files_head head = {
+		.kind = FILES_FILE, .name_len = sizeof(name) - 1, .data_len = text->len};
+	const size_t size = sizeof(head) + head.name_len + text->len;
+	const size_t pad = (FILES_ALIGN - size % FILES_ALIGN) % FILES_ALIGN;
+
+	return fs_write_all(mem_fd, &head, sizeof(head)) < 0 ||
+			       fs_write_all(mem_fd, name, head.name_len) < 0 ||
+			       fs_write_all(mem_fd, text->bytes, text->len) < 0 ||
+			       fs_write_all(mem_fd, zeros, pad) < 0
+		       ? -1
+		       : 0;
 }

@@ -4,11 +4,13 @@
  *
  * Runs in: a process that the launcher forks. The layers are written to no more, so files
  * are not copied: the new one has the same by another name. What hides something of an
- * image below stays, since that may be there.
+ * image below stays, since that may be there. Programs make trees as deep as they like:
+ * few descriptors are open at any time, and the way back is "..".
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -19,7 +21,21 @@
 #include "launcher/session_parts.h"
 #include "launcher/session_view.h"
 
-static int merge(const struct view *v, int to_fd, unsigned depth);
+/* a directory on the way down */
+struct level {
+	struct view_names names;
+	size_t next;
+	struct stat st; /* as it is shown */
+	ino_t ino;      /* as it is made */
+	bool cut;
+};
+
+struct merge {
+	struct view *v;
+	int to_fd; /* of the deepest */
+	struct level *levels;
+	size_t depth, room;
+};
 
 static bool begins(const char *name, const char *begin)
 {
@@ -66,67 +82,132 @@ static int dress(int fd, int as_fd, const struct stat *st, bool opaque)
 	return futimens(fd, times);
 }
 
-static int merge_directory(const struct view_entry *e, int to_fd, const char *name,
-			   unsigned depth)
+/* with the names of where the view is */
+static int begin(struct merge *m, const struct stat *st, bool cut)
 {
+	struct level *level;
+	struct stat made;
+	unsigned i;
+
+	if (m->depth == m->room) {
+		m->room = m->room ? 2 * m->room : 64;
+		m->levels = reallocarray(m->levels, m->room, sizeof(*m->levels));
+		if (!m->levels)
+			abort(); /* only this process */
+	}
+	if (fstat(m->to_fd, &made) < 0)
+		return -1;
+	level = &m->levels[m->depth++];
+	*level = (struct level){.st = *st, .ino = made.st_ino, .cut = cut};
+	for (i = 0; i < m->v->count; i++)
+		if (view_shows(m->v, i) && view_names_add(&level->names, m->v->fd[i]) < 0)
+			return -1;
+	view_names_sort(&level->names);
+	return 0;
+}
+
+static int go_down(struct merge *m, struct view_entry *e, const char *name)
+{
+	const bool cut = e->dirs.cut;
 	auto_fd int fd = -1;
 
-	if (e->dir.count == 0) { /* these layers go, and so does what is made of them */
+	if (e->dirs.count == 0) { /* these layers go, and so does what is made of them */
 		errno = ENOENT;
 		return -1;
 	}
-	if (mkdirat(to_fd, name, 0700) < 0)
+	if (mkdirat(m->to_fd, name, 0700) < 0)
 		return -1;
-	fd = openat(to_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || merge(&e->dir, fd, depth + 1) < 0)
+	fd = openat(m->to_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || view_enter(m->v, e) < 0)
 		return -1;
-	return dress(fd, e->dir.fd[0], &e->st, e->dir.cut);
+	close(m->to_fd);
+	m->to_fd = take_fd(&fd);
+	return begin(m, &e->st, cut);
 }
 
-static int merge_name(const struct view *v, int to_fd, const char *name, unsigned depth)
+static int finish(const struct merge *m)
+{
+	const struct level *level = &m->levels[m->depth - 1];
+
+	return dress(m->to_fd, view_top(m->v), &level->st, level->cut);
+}
+
+static int go_up(struct merge *m)
+{
+	auto_fd int fd = openat(m->to_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0 || finish(m) < 0 || view_leave(m->v) < 0)
+		return -1;
+	view_names_done(&m->levels[--m->depth].names);
+	if (st.st_ino != m->levels[m->depth - 1].ino) {
+		errno = ESTALE;
+		return -1;
+	}
+	close(m->to_fd);
+	m->to_fd = take_fd(&fd);
+	return 0;
+}
+
+static int merge_name(struct merge *m, const char *name)
 {
 	struct view_entry e;
 	int rc = 0;
 
-	if (view_look(v, name, &e) < 0)
+	if (view_look(m->v, name, &e) < 0)
 		return -1;
 	if (e.kind == VIEW_DIRECTORY)
-		rc = merge_directory(&e, to_fd, name, depth);
+		rc = go_down(m, &e, name);
 	else if (e.kind == VIEW_FILE)
-		rc = linkat(e.at_fd, name, to_fd, name, 0);
+		rc = linkat(e.at_fd, name, m->to_fd, name, 0);
 	else if (e.kind == VIEW_HIDDEN)
-		rc = mknodat(to_fd, name, S_IFCHR, makedev(0, 0));
-	view_close(&e.dir);
+		rc = mknodat(m->to_fd, name, S_IFCHR, makedev(0, 0));
+	view_close(&e);
 	return rc;
 }
 
-static int merge(const struct view *v, int to_fd, unsigned depth)
+static int merge(struct merge *m)
 {
-	struct view_names names = {0};
-	unsigned i;
-	size_t n;
-	int rc = 0;
+	for (;;) {
+		struct level *level = &m->levels[m->depth - 1];
+		int rc = 0;
 
-	if (depth > VIEW_DEPTH) {
-		errno = ELOOP; /* then it stays as deep as it is */
-		return -1;
+		if (level->next < level->names.count)
+			rc = merge_name(m, level->names.name[level->next++]);
+		else if (m->depth > 1)
+			rc = go_up(m);
+		else
+			return finish(m);
+		if (rc < 0)
+			return -1;
 	}
-	for (i = 0; rc == 0 && i < v->count; i++)
-		rc = view_names_add(&names, v->fd[i]);
-	view_names_sort(&names);
-	for (n = 0; rc == 0 && n < names.count; n++)
-		rc = merge_name(v, to_fd, names.name[n], depth);
-	view_names_done(&names);
-	return rc;
 }
 
-int session_merge(const struct view *v, int to_fd)
+static void merge_done(struct merge *m)
 {
-	struct stat st;
+	const int saved = errno;
 
-	if (fstat(v->fd[0], &st) < 0 || merge(v, to_fd, 0) < 0)
-		return -1;
-	if (dress(to_fd, v->fd[0], &st, false) < 0)
+	while (m->depth)
+		view_names_done(&m->levels[--m->depth].names);
+	free(m->levels);
+	if (m->to_fd >= 0)
+		close(m->to_fd);
+	errno = saved;
+}
+
+int session_merge(struct view *v, int to_fd)
+{
+	struct merge m = {.v = v};
+	struct stat st;
+	int rc;
+
+	m.to_fd = openat(to_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	rc = m.to_fd < 0 || fstat(v->fd[0], &st) < 0 || begin(&m, &st, false) < 0 ||
+			     merge(&m) < 0
+		     ? -1
+		     : 0;
+	merge_done(&m);
+	if (rc < 0)
 		return -1;
 	session_kept_merged(to_fd);
 	return syncfs(to_fd);

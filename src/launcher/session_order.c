@@ -15,6 +15,7 @@
 #include "launcher/session_parts.h"
 
 #define FLATTEN_DEPTH 24
+#define UNMERGED_NS (60 * UINT64_C(1000000000))
 
 struct session_order {
 	struct session_order *next;
@@ -51,12 +52,38 @@ static const char *step_of(const struct plan *p)
 					       : "session_files";
 }
 
+int session_unmerged(const struct launcher *l, const uint8_t key[SESSION_KEY])
+{
+	const struct session_unmerged *u = l->sessions.unmerged;
+	const uint64_t now = loop_now_ns();
+	unsigned i;
+
+	for (i = 0; i < SESSIONS_UNMERGED; i++)
+		if (now < u[i].until_ns && memcmp(u[i].key, key, SESSION_KEY) == 0)
+			return u[i].num;
+	return 0;
+}
+
+void session_not_merged(struct launcher *l, const uint8_t key[SESSION_KEY], int num)
+{
+	struct sessions *s = &l->sessions;
+	struct session_unmerged *u = &s->unmerged[s->unmerged_next++ % SESSIONS_UNMERGED];
+
+	memcpy(u->key, key, SESSION_KEY);
+	u->num = num;
+	u->until_ns = loop_now_ns() + UNMERGED_NS;
+}
+
 static void obey_one(struct launcher *l, const struct message *m)
 {
-	if (carry_out(l, &m->plan) < 0)
-		session_tell_failed(l, m->run, step_of(&m->plan), errno);
-	else
+	const int why = session_unmerged(l, m->plan.session_key);
+
+	if (carry_out(l, &m->plan) == 0)
 		session_tell_done(l, m->run);
+	else if (errno == EMLINK && why)
+		session_tell_failed(l, m->run, "session_merge", why);
+	else
+		session_tell_failed(l, m->run, step_of(&m->plan), errno);
 	/* also what is too deep to be frozen: the next one who asks finds it flat */
 	if (session_dir_depth(l, m->plan.session_key) > FLATTEN_DEPTH)
 		session_flatten(l, m->plan.session_key);

@@ -52,6 +52,7 @@ struct session {
 	struct launcher *launcher;
 	enum session_state state;
 	uint8_t key[SESSION_KEY];
+	uint64_t owner; /* as in its plan */
 	struct session_stack stack;
 	struct session_root root;
 	uid_t uid;     /* of root's range: the first */
@@ -99,9 +100,9 @@ uint64_t session_tree_look(struct session *s);
 /* --- session_room.c */
 struct session_late;
 void session_count_places(struct launcher *l); /* at the start */
-/* for a command, or another session too; makes some for the next. NULL: there is, else
- * why not */
-const char *session_no_room(struct launcher *l, bool another);
+/* for a command, or another session too, of this owner; makes some for the next. NULL:
+ * there is, else why not */
+const char *session_no_room(struct launcher *l, uint64_t owner, bool another);
 void session_late_add(struct session *s, const struct message *m, int *fds,
 		      uint64_t arrived_ns);
 /* nothing of the session is alive; takes them over */
@@ -115,16 +116,22 @@ bool session_orders(const struct plan *p); /* it wants the session's end */
 /* now, or when it has ended; s: its processes, or NULL */
 void session_order(struct launcher *l, struct session *s, const struct message *m);
 void session_obey(struct session *s); /* nothing of it is alive */
+/* its layers stay as they are for a while, and who wants another is told why (errno) */
+void session_not_merged(struct launcher *l, const uint8_t key[SESSION_KEY], int num);
+/* why it is so at the moment; 0: it is not */
+int session_unmerged(const struct launcher *l, const uint8_t key[SESSION_KEY]);
 
 /* --- session_diff.c: since `then`; root: where that is the user, the first of its ids,
  * else 0; -1 with errno */
 struct buf;
 struct view;
-int session_diff_write(const struct view *now, const struct view *then, bool host,
-		       uid_t root, struct buf *out);
+int session_diff_write(struct view *now, struct view *then, bool host, uid_t root,
+		       struct buf *out);
+/* as the one file of an answer */
+int session_diff_send(int mem_fd, const struct buf *text);
 
 /* --- session_merge.c: into an empty layer; -1 with errno */
-int session_merge(const struct view *v, int to_fd);
+int session_merge(struct view *v, int to_fd);
 
 /* --- session_work.c: in a process of its own, whose end answers */
 void session_diff(struct launcher *l, const struct message *m);

@@ -28,7 +28,6 @@
 #include "base/sys.h"
 #include "launcher/session_parts.h"
 #include "launcher/session_view.h"
-#include "wire/files.h"
 
 #define WORKS_MOST 16
 #define DIFF_SEC 60 /* of CPU */
@@ -116,22 +115,6 @@ static int confine(const struct view *one, const struct view *two)
 	return sys_landlock_restrict_self(rules_fd, 0);
 }
 
-static int write_record(int fd, const struct buf *text)
-{
-	static const char name[] = "diff", zeros[FILES_ALIGN];
-	const struct files_head head = {
-		.kind = FILES_FILE, .name_len = sizeof(name) - 1, .data_len = text->len};
-	const size_t size = sizeof(head) + head.name_len + text->len;
-	const size_t pad = (FILES_ALIGN - size % FILES_ALIGN) % FILES_ALIGN;
-
-	return fs_write_all(fd, &head, sizeof(head)) < 0 ||
-			       fs_write_all(fd, name, head.name_len) < 0 ||
-			       fs_write_all(fd, text->bytes, text->len) < 0 ||
-			       fs_write_all(fd, zeros, pad) < 0
-		       ? -1
-		       : 0;
-}
-
 struct diff_ask {
 	struct session_stack now, then;
 	const uint8_t *key, *then_key; /* the latter NULL: since its image */
@@ -150,12 +133,31 @@ static int read_stacks(const struct launcher *l, struct diff_ask *ask)
 	return then_fd < 0 ? -1 : 0;
 }
 
-static int lock_layers(const struct view *v)
+/* of both stacks; beside their views, which close a layer's own directory on their way
+ * down */
+struct layer_locks {
+	int fd[2 * VIEW_LAYERS];
+	unsigned count;
+};
+
+static int lock_layers(struct layer_locks *locks, const struct view *v)
 {
-	for (unsigned i = 0; i < v->count; i++)
-		if (flock(v->fd[i], LOCK_SH | LOCK_NB) < 0)
+	for (unsigned i = 0; i < v->count; i++) {
+		const int fd = fcntl(v->fd[i], F_DUPFD_CLOEXEC, 0);
+
+		if (fd < 0)
 			return -1;
+		locks->fd[locks->count++] = fd;
+		if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+			return -1;
+	}
 	return 0;
+}
+
+static void close_all(int *fd, unsigned *count)
+{
+	while (*count)
+		close(fd[--*count]);
 }
 
 static bool same_layers(const struct session_stack *a, const struct session_stack *b)
@@ -169,6 +171,7 @@ static bool same_layers(const struct session_stack *a, const struct session_stac
 static int open_views(const struct launcher *l, struct diff_ask *ask, struct view *a,
 		      struct view *b)
 {
+	static struct layer_locks locks; /* for as long as this process lives */
 	const struct session_stack *then = ask->then_key ? &ask->then : NULL;
 	struct session_stack had;
 	int tries, rc;
@@ -177,7 +180,8 @@ static int open_views(const struct launcher *l, struct diff_ask *ask, struct vie
 		had = ask->now;
 		rc = open_view(l, &ask->now, then, a) < 0 ||
 				     open_view(l, then, &ask->now, b) < 0 ||
-				     lock_layers(a) < 0 || lock_layers(b) < 0
+				     lock_layers(&locks, a) < 0 ||
+				     lock_layers(&locks, b) < 0
 			     ? -1
 			     : 0;
 		if (read_stacks(l, ask) < 0) {
@@ -186,8 +190,9 @@ static int open_views(const struct launcher *l, struct diff_ask *ask, struct vie
 		}
 		if (same_layers(&had, &ask->now))
 			return rc;
-		view_close(a);
-		view_close(b);
+		close_all(locks.fd, &locks.count);
+		close_all(a->fd, &a->count);
+		close_all(b->fd, &b->count);
 	}
 	errno = EBUSY;
 	return -1;
@@ -214,7 +219,7 @@ static _Noreturn void diff_main(const struct launcher *l, struct diff_ask *ask)
 		_exit(2);
 	if (session_diff_write(&a, &b, !ask->now.image[0], ask->now.root ? ask->uid : 0,
 			       &text) < 0 ||
-	    write_record(ask->mem_fd, &text) < 0)
+	    session_diff_send(ask->mem_fd, &text) < 0)
 		_exit(3);
 	_exit(0);
 }
@@ -229,7 +234,7 @@ static _Noreturn void flatten_main(const struct launcher *l,
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || to_fd < 0 ||
 	    sys_keep_fds(fds, 2) < 0 || open_view(l, &flat->frozen, NULL, &v) < 0 ||
 	    session_merge(&v, to_fd) < 0)
-		_exit(1);
+		_exit(errno ? errno : EIO); /* which fits in a status */
 	_exit(0);
 }
 
@@ -307,7 +312,11 @@ static void take_flat(struct session_work *w, int status)
 	struct session *s = session_find(w->launcher, w->key);
 
 	if (status != 0) {
-		log_error("session.flatten", "status=%d", status);
+		const int num = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+
+		log_error("session.flatten", "status=%d error=\"%s\"", status,
+			  strerror(num));
+		session_not_merged(w->launcher, w->key, num);
 		drop_flat(w->launcher, w->key, w->flat);
 	} else if (s) {
 		s->flat = take_ptr(&w->flat);
@@ -447,7 +456,7 @@ void session_diff(struct launcher *l, const struct message *m)
 	work_drop(w);
 }
 
-/* or it has been, and waits for the end of its session */
+/* or it has been, and waits for the end of its session; or just now it could not be */
 static bool is_flattened(const struct launcher *l, const uint8_t key[SESSION_KEY])
 {
 	const struct session_work *w = l->sessions.works;
@@ -455,7 +464,7 @@ static bool is_flattened(const struct launcher *l, const uint8_t key[SESSION_KEY
 
 	while (w && (!w->flat || memcmp(w->key, key, SESSION_KEY) != 0))
 		w = w->next;
-	return w || (s && s->flat);
+	return w || (s && s->flat) || session_unmerged(l, key);
 }
 
 void session_flatten(struct launcher *l, const uint8_t key[SESSION_KEY])

@@ -3,6 +3,8 @@
 
 import os
 import random
+import stat
+import subprocess
 
 import pytest
 
@@ -64,6 +66,104 @@ def test_no_depth_ends_a_session_in_use(start, tmp_path):
     assert two.out(shown) == "0\n0\n59\n"
     for each in (one, two):
         each.close()
+    wait_for(lambda: files_left(s) == [], 60)
+
+
+def frozen(one):
+    """The answer of a fork, which is closed; too many layers for a moment is all that it may meet."""
+    r = wait_for(lambda: (r := one.server.post(f"{one.path}/fork", {})).status != 429 and r, 60)
+    for each in r.json.get("sessions", []):
+        assert one.server.request("DELETE", f"/sessions/{each['session_id']}").status == 200
+    return r
+
+
+def put_layer(state):
+    """One more below the layer that the only session writes to; where its files are, and whose they must be."""
+    at, name = f"{state}/sessions", f"{random.getrandbits(64):016x}"
+    (own,) = [d for d in os.listdir(at) if d != "layers"]
+    with open(f"{at}/{own}/stack", encoding="ascii") as stack:
+        lines = stack.read().splitlines()
+    lines.insert(1 + next(n for n, line in enumerate(lines) if line.startswith("layer ")), f"layer {name}")
+    with open(f"{at}/{own}/stack", "w", encoding="ascii") as stack:
+        stack.write("\n".join(lines) + "\n")
+    for place in ("files/work", "work"):
+        os.makedirs(f"{at}/layers/{name}/{place}")
+    return f"{at}/layers/{name}/files/work", os.stat(f"{at}/{own}").st_uid
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="ascii") as f:
+        f.write(text)
+
+
+def test_deep_directories_stop_no_freezing(start, tmp_path):
+    """Made beneath it, since a command that makes them is ended where nothing but looking counts what they hold."""
+    deep = "/".join(["d"] * 200)
+    half, e = deep[:299], "e" + deep[1:]
+    os.chmod(tmp_path, 0o755)
+    s = on(start, state_dir=str(tmp_path))
+    one = Session(s, "levels")
+    s.kill()
+    work, uid = put_layer(tmp_path)
+    write(f"{work}/{deep}/f", "1\n")
+    write(f"{work}/{half}/g", "1\n")
+    write(f"{work}/{e}/f", "1\n")
+    write(f"{work}/h/{deep}/f", "1\n")
+    subprocess.run(["chown", "-R", f"{uid}:{uid}", work], check=True)
+    one.server = s = on(start, state_dir=str(tmp_path))
+    name = checkpoint(one)
+    assert diff(one)["added"][-1] == f"/work/h/{deep}/f"
+    s.kill()
+    # changed far down, gone, another in its place
+    work, uid = put_layer(tmp_path)
+    write(f"{work}/{deep}/f", "2\n")
+    write(f"{work}/{half}/x/y", "2\n")
+    write(f"{work}/h/{e}/f", "2\n")
+    os.setxattr(f"{work}/h", "user.overlay.opaque", b"y")
+    for gone in (f"{half}/g", "e"):
+        os.mknod(f"{work}/{gone}", 0o600 | stat.S_IFCHR, os.makedev(0, 0))
+    os.chmod(f"{work}/{half}", 0o750)
+    subprocess.run(["chown", "-R", f"{uid}:{uid}", work], check=True)
+    one.server = s = on(start, state_dir=str(tmp_path))
+    changed = {
+        "added": [f"/work/{half}/x", f"/work/{half}/x/y"] + [f"/work/h/{e[:n]}" for n in range(1, 400, 2)]
+        + [f"/work/h/{e}/f"],
+        "modified": [f"/work/{half}", f"/work/{deep}/f"],
+        "deleted": [f"/work/{half}/g"] + [f"/work/{e[:n]}" for n in range(1, 400, 2)] + [f"/work/{e}/f"]
+        + [f"/work/h/{deep[:n]}" for n in range(1, 400, 2)] + [f"/work/h/{deep}/f"],
+    }
+    assert {k: sorted(v) for k, v in diff(one, name).items()} == {k: sorted(v) for k, v in changed.items()}
+    for n in range(70):
+        one.out(f"echo {n} > n")
+        assert frozen(one).status == 200
+    assert s.wait_log(r"session\.flat ") and "session.flatten" not in s.log()
+    changed["added"].append("/work/n")
+    assert {k: sorted(v) for k, v in diff(one, name).items()} == {k: sorted(v) for k, v in changed.items()}
+    assert one.out(f"cat n {deep}/f {half}/x/y h/{e}/f; ls; find . | wc -l; stat -c %a {half}") == (
+        "69\n2\n2\n2\nd\nh\nn\n408\n750\n"
+    )
+    restore(one, name)
+    assert one.out(f"cat {deep}/f {half}/g {e}/f h/{deep}/f") == "1\n1\n1\n1\n"
+    one.close()
+    wait_for(lambda: files_left(s) == [], 60)
+
+
+def test_layers_that_cannot_be_merged_say_why(start, tmp_path):
+    os.chmod(tmp_path, 0o755)
+    s = on(start, state_dir=str(tmp_path))
+    one = Session(s, "links")
+    # merged they would have twice as many names, and ext4 gives a file 65000
+    one.out("echo f > f; mkdir a; python3 -c 'import os\nfor n in range(40000): os.link(\"f\", f\"a/{n}\")'")
+    while (r := frozen(one)).status == 200:
+        one.out("date +%N > n")
+    assert r.status == 409 and r.json["code"] == "too_many_layers", r
+    assert r.json["error"].endswith(": Too many links")
+    tried = s.log().count("session.flatten ")
+    assert [frozen(one).status for _ in range(5)] == [409] * 5
+    assert s.log().count("session.flatten ") == tried == 1
+    assert one.out("cat f; ls a | wc -l") == "f\n40000\n"
+    one.close()
     wait_for(lambda: files_left(s) == [], 60)
 
 
