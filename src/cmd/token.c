@@ -15,7 +15,8 @@
 #include "config/tokens.h"
 
 static const char usage[] =
-	"usage: sandbox-server token new NAME [concurrency=N] [rate=N/s|N/m|N/h]\n\n"
+	"usage: sandbox-server token new NAME [concurrency=N] [sessions=N]\n"
+	"                                [rate=N/s|N/m|N/h]\n\n"
 	"Prints a new token, which is told this once, and then its line for the file\n"
 	"that SANDBOX_TOKEN_FILE names. SIGHUP makes a server read that file again.\n";
 

@@ -105,7 +105,17 @@ static int read_rate(char *text, struct token *t, struct err *e)
 
 static int read_limit(char *word, struct token *t, struct err *e)
 {
+	const struct {
+		const char *name;
+		uint32_t *to;
+		int most;
+	} numbers[] = {
+		{"concurrency", &t->concurrency, LIMIT_MOST},
+		{"sessions", &t->sessions, TOKEN_SESSIONS_MOST},
+	};
+	const size_t count = sizeof(numbers) / sizeof(numbers[0]);
 	char *value = strchr(word, '=');
+	size_t i = 0;
 	uint64_t n;
 
 	if (value)
@@ -113,14 +123,19 @@ static int read_limit(char *word, struct token *t, struct err *e)
 	if (value && strcmp(word, "rate") == 0)
 		return t->rate ? err_bad(e, "rate stands there twice")
 			       : read_rate(value, t, e);
-	if (!value || strcmp(word, "concurrency") != 0)
-		return err_bad(e, "'%.40s' is neither concurrency=N nor rate=N/s", word);
-	if (t->concurrency)
-		return err_bad(e, "concurrency stands there twice");
-	if (num_range(value, 1, LIMIT_MOST, &n) < 0)
-		return err_bad(e, "concurrency must be a number from 1 to %d",
-			       LIMIT_MOST);
-	t->concurrency = (uint32_t)n;
+	while (i < count && strcmp(word, numbers[i].name) != 0)
+		i++;
+	if (!value || i == count)
+		return err_bad(e,
+			       "'%.40s' is neither concurrency=N, sessions=N nor "
+			       "rate=N/s",
+			       word);
+	if (*numbers[i].to)
+		return err_bad(e, "%s stands there twice", word);
+	if (num_range(value, 1, (uint64_t)numbers[i].most, &n) < 0)
+		return err_bad(e, "%s must be a number from 1 to %d", word,
+			       numbers[i].most);
+	*numbers[i].to = (uint32_t)n;
 	return 0;
 }
 
@@ -160,7 +175,7 @@ static int add(struct tokens *all, const struct token *t, struct err *e)
 		if (!first && strcmp(other->name, t->name) == 0)
 			first = other;
 	}
-	if (first && (t->concurrency || t->rate))
+	if (first && (t->concurrency || t->rate || t->sessions))
 		return err_bad(e, "the limits of '%s' stand on its first line", t->name);
 	if (all->count == TOKENS_MOST)
 		return err_bad(e, "more than %d tokens", TOKENS_MOST);
@@ -169,6 +184,7 @@ static int add(struct tokens *all, const struct token *t, struct err *e)
 		all->one[all->count].concurrency = first->concurrency;
 		all->one[all->count].rate = first->rate;
 		all->one[all->count].rate_ms = first->rate_ms;
+		all->one[all->count].sessions = first->sessions;
 	}
 	all->count++;
 	return 0;

@@ -25,6 +25,8 @@ struct err;
 #define TOKEN_TEXT 72          /* of one that we made, with its NUL */
 #define TOKENS_MOST 1024       /* lines of a file, */
 #define TOKENS_BYTES (1 << 18) /* and its size */
+#define TOKEN_SESSIONS 500     /* that a name may keep, unless its line says how many; */
+#define TOKEN_SESSIONS_MOST 1000 /* all that are kept */
 
 struct token {
 	char name[TOKEN_NAME];
@@ -32,6 +34,7 @@ struct token {
 	uint32_t concurrency; /* runs at the same time; 0: as the server has places */
 	uint32_t rate;        /* requests in rate_ms; 0: any number */
 	uint32_t rate_ms;
+	uint32_t sessions; /* that it may keep; 0: TOKEN_SESSIONS */
 };
 
 struct tokens {

@@ -58,6 +58,7 @@ static struct client *take(struct clients *c, const struct token *t)
 	one->concurrency = t->concurrency;
 	one->rate = t->rate;
 	one->rate_ms = t->rate_ms;
+	one->sessions = t->sessions ? t->sessions : TOKEN_SESSIONS;
 	return one;
 }
 

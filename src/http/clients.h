@@ -21,6 +21,7 @@ struct client {
 	unsigned refs; /* requests */
 	bool listed;   /* in the present file */
 	uint32_t concurrency, rate, rate_ms;
+	uint32_t sessions; /* that it may keep */
 	unsigned running;  /* requests that a job works for */
 	uint64_t spent_ns; /* until then its requests are paid for, see client_rate() */
 };

@@ -119,6 +119,7 @@ static int begin_session(struct conn *k, struct buf *out, struct err *e)
 		.request_id = k->request_id,
 		.traceparent = k->traceparent,
 		.owner = k->client ? k->client->name : NULL,
+		.owner_most = k->client ? k->client->sessions : 0,
 	};
 	int rc;
 

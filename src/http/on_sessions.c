@@ -259,6 +259,7 @@ int on_session_begin(struct conn *k, struct session_request *q, struct buf *out,
 	q->request_id = k->request_id;
 	q->traceparent = k->traceparent;
 	q->owner = k->client ? k->client->name : NULL;
+	q->owner_most = k->client ? k->client->sessions : 0;
 	conn_wait(k);
 	q->who = k->who;
 	rc = session_begin(k->h->sessions, q, out, e);

@@ -221,6 +221,9 @@ static const struct session_answer {
 	 "the layers of this session are being merged; try again"},
 	{"session_never", 0, ERR_THEIRS, 501, "sessions_unavailable",
 	 "RLIMIT_NOFILE (ulimit -n) of this server is too low for a session"},
+	{"session_share", 0, ERR_BUSY, 429, "at_capacity",
+	 "too many sessions or commands in them at once of this token, which may have "
+	 "half of the places"},
 	{"session_room", 0, ERR_BUSY, 429, "at_capacity",
 	 "too many sessions or commands in them at once, as RLIMIT_NOFILE allows"},
 	{NULL, EBUSY, ERR_BUSY, 429, "at_capacity",

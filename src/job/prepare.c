@@ -14,6 +14,7 @@
 
 #include "base/fs.h"
 #include "base/mem.h"
+#include "base/sha256.h"
 #include "config/mode.h"
 #include "config/settings.h"
 #include "job/jobs.h"
@@ -55,6 +56,22 @@ void request_done(struct run_request *r)
 	free(r->session.cwd);
 	free(r->session.name);
 	memset(r, 0, sizeof(*r));
+}
+
+/* the launcher tells them apart, and needs no names */
+static uint64_t owner_number(const char *token)
+{
+	uint8_t hash[SHA256_BYTES];
+	struct sha256 h;
+	uint64_t n;
+
+	if (!token[0])
+		return 0;
+	sha256_begin(&h);
+	sha256_add(&h, token, strlen(token));
+	sha256_end(&h, hash);
+	memcpy(&n, hash, sizeof(n));
+	return n | 1;
 }
 
 /* what is wanted, or the default where that is 0, but never above the ceiling */
@@ -385,6 +402,7 @@ int prepare_job(struct job *job, struct err *e)
 	job->plan.session = r->session.how;
 	job->plan.kept = r->session.kept;
 	memcpy(job->plan.session_key, r->session.key, SESSION_KEY);
+	job->plan.owner = r->session.how == SESSION_NOT ? 0 : owner_number(r->token);
 	job->plan.open = r->session.open;
 	memcpy(job->plan.other_key, r->session.other_key, SESSION_KEY);
 	job->plan.count = r->session.count;

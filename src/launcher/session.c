@@ -335,6 +335,7 @@ static struct session *session_new(struct launcher *l, const struct plan *p,
 	s->launcher = l;
 	s->egress_fd = -1;
 	memcpy(s->key, p->session_key, SESSION_KEY);
+	s->owner = p->owner;
 	made = session_dir_take(l, s->key, p->session == SESSION_OPEN ? &p->open : NULL,
 				&s->stack, &s->uid);
 	s->made = made > 0;
@@ -394,7 +395,7 @@ static void session_run(struct launcher *l, struct session *s, const struct mess
 		session_late_add(s, m, fds, arrived_ns);
 	} else if (s && s->state == SESSION_ENDING) {
 		session_tell_failed(l, m->run, "session_end", EBUSY);
-	} else if ((why = session_no_room(l, !s))) {
+	} else if ((why = session_no_room(l, m->plan.owner, !s))) {
 		session_tell_failed(l, m->run, why, EBUSY);
 	} else if (s) {
 		session_command_new(s, m, fds, arrived_ns);

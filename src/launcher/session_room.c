@@ -54,12 +54,14 @@ void session_count_places(struct launcher *l)
 			 l->sessions.places_most);
 }
 
-static void yield_one(struct launcher *l)
+/* owner: 0: whoever */
+static void yield_one(struct launcher *l, uint64_t owner)
 {
 	struct session *s, *oldest = NULL;
 
 	for (s = l->sessions.first; s; s = s->next)
 		if (s->state == SESSION_READY && !s->commands &&
+		    (!owner || s->owner == owner) &&
 		    (!oldest || s->used_ns < oldest->used_ns))
 			oldest = s;
 	if (!oldest)
@@ -69,24 +71,58 @@ static void yield_one(struct launcher *l)
 	session_end(oldest, "session_end", ECANCELED);
 }
 
-const char *session_no_room(struct launcher *l, bool another)
-{
-	const unsigned most = l->sessions.places_most;
-	const struct session *s;
-	unsigned count = 0;
+struct room {
+	unsigned sessions, places;
+};
 
-	if (most < 2)
+/* what an owner has; of 0: what all have */
+static struct room taken(const struct launcher *l, uint64_t owner)
+{
+	struct room n = {0, owner ? 0 : l->sessions.places};
+	const struct session *s;
+	const struct command *c;
+
+	for (s = l->sessions.first; s; s = s->next) {
+		if (owner && s->owner != owner)
+			continue;
+		n.sessions++;
+		n.places += owner != 0;
+		for (c = s->commands; owner && c; c = c->next)
+			n.places++;
+	}
+	return n;
+}
+
+static bool is_full(const struct room *n, const struct room *most, bool another)
+{
+	return n->places + (another ? 2 : 1) > most->places ||
+	       (another && n->sessions >= most->sessions);
+}
+
+/* early, since to make room takes its time */
+static bool is_nearly_full(const struct room *n, const struct room *most)
+{
+	return n->sessions >= most->sessions / 4 * 3 ||
+	       n->places + 2 > most->places - most->places / 4;
+}
+
+/* One owner has half of it at most, however much nobody uses: what runs in a session does
+ * not end for others. */
+const char *session_no_room(struct launcher *l, uint64_t owner, bool another)
+{
+	const struct room most = {SESSIONS_MOST, l->sessions.places_most};
+	const struct room half = {most.sessions / 2, most.places / 2};
+	const struct room all = taken(l, 0), own = taken(l, owner);
+
+	if (most.places < (owner ? 4 : 2))
 		return "session_never";
-	for (s = l->sessions.first; s; s = s->next)
-		count++;
-	/* early, since it takes its time */
-	if (another &&
-	    (count >= SESSIONS_MOST / 4 * 3 || l->sessions.places + 2 > most - most / 4))
-		yield_one(l);
-	return l->sessions.places + (another ? 2 : 1) > most ||
-			       (another && count >= SESSIONS_MOST)
-		       ? "session_room"
-		       : NULL;
+	if (another && owner && is_nearly_full(&own, &half))
+		yield_one(l, owner);
+	else if (another && is_nearly_full(&all, &most))
+		yield_one(l, 0);
+	if (owner && is_full(&own, &half, another))
+		return "session_share";
+	return is_full(&all, &most, another) ? "session_room" : NULL;
 }
 
 void session_late_add(struct session *s, const struct message *m, int *fds,

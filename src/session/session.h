@@ -83,7 +83,8 @@ struct session_request {
 	uint64_t who;          /* the job's number */
 	bool live;             /* exec: output as it comes */
 	const char *request_id, *traceparent;
-	const char *owner; /* the name of its token; NULL: there are none */
+	const char *owner;   /* the name of its token; NULL: there are none */
+	uint32_t owner_most; /* sessions that it may keep; 0: any number */
 };
 
 /* how a job ended: with a result, or without one */

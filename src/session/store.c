@@ -11,6 +11,7 @@
  */
 #include "session/store.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -31,6 +32,7 @@
 #include "base/sha256.h"
 #include "config/mode.h"
 #include "config/settings.h"
+#include "config/tokens.h"
 #include "job/share.h"
 #include "wire/setup.h"
 
@@ -38,6 +40,8 @@
 #define NAME_BYTES (2 * SESSION_KEY + sizeof(".json"))
 #define PARTIAL ".partial"
 #define VERSION 1 /* of the form of a file; the first had none, and the same members */
+
+static_assert(STORE_MOST == TOKEN_SESSIONS_MOST, "a token may have all");
 
 uint64_t store_now_sec(void)
 {
@@ -94,18 +98,35 @@ struct session *store_of(const struct sessions *s, const struct session_call *c)
 	return c->kept ? s->kept : store_find(s, c->owner, c->id, strlen(c->id));
 }
 
-int store_room(const struct sessions *s, size_t more, struct err *e)
+/* whose; NULL: anybody's. With forks on their way */
+static size_t kept_by(const struct sessions *s, const char *owner)
 {
-	size_t count = sessions_count(s);
+	size_t count = 0;
 
+	for (const struct session *one = s->first; one; one = one->next)
+		count += !owner || store_owned(one, owner);
 	for (const struct session_call *c = s->calls; c; c = c->next)
-		count += c->count; /* forks on their way */
-	if (count + more <= STORE_MOST)
-		return 0;
-	return err_client(
-		e, 429, "too_many_sessions",
-		"this server keeps at most %d sessions, and has %zu; close some",
-		STORE_MOST, count);
+		if (!owner || strcmp(c->owner, owner) == 0)
+			count += c->count;
+	return count;
+}
+
+int store_room(const struct sessions *s, const struct session_request *q, size_t more,
+	       struct err *e)
+{
+	const size_t own = q->owner_most ? kept_by(s, q->owner) : 0;
+
+	if (q->owner_most && own + more > q->owner_most)
+		return err_client(e, 429, "too_many_sessions",
+				  "this token keeps at most %u sessions, and has %zu; "
+				  "close some",
+				  q->owner_most, own);
+	/* how many others have is not told */
+	if (kept_by(s, NULL) + more > STORE_MOST)
+		return err_client(e, 429, "too_many_sessions",
+				  "this server keeps at most %d sessions; close some",
+				  STORE_MOST);
+	return 0;
 }
 
 struct session *store_add(struct sessions *s, const char *owner, const char *id)

@@ -94,8 +94,9 @@ struct session *store_find(const struct sessions *s, const char *owner, const ch
 struct session *store_of(const struct sessions *s, const struct session_call *c);
 /* durable when this returns 0; -1 and *e */
 int store_save(const struct sessions *s, const struct session *one, struct err *e);
-/* so many more can be kept; -1 and *e */
-int store_room(const struct sessions *s, size_t more, struct err *e);
+/* so many more can be kept, and by who asks; -1 and *e */
+int store_room(const struct sessions *s, const struct session_request *q, size_t more,
+	       struct err *e);
 struct session *store_add(struct sessions *s, const char *owner, const char *id);
 bool store_owned(const struct session *one, const char *owner);
 /* and its file */

@@ -201,7 +201,7 @@ int tool_open(struct sessions *s, const struct session_request *q, struct err *e
 		return err_client(e, 409, "session_busy",
 				  "this session is being closed; try again");
 	created = !one;
-	if (!one && (store_room(s, 1, e) < 0 || !(one = make(s, q, id, e))))
+	if (!one && (store_room(s, q, 1, e) < 0 || !(one = make(s, q, id, e))))
 		return -1;
 	one->used_sec = store_now_sec();
 	c = session_call_new(s, TOOL_OPEN, one, q->who);

@@ -69,7 +69,7 @@ int tool_fork(struct sessions *s, const struct session_request *q, struct sessio
 	if (!(count >= 1 && count <= SESSION_FORKS) || count != (double)(unsigned)count)
 		return err_bad(e, "count must be a whole number from 1 to %d",
 			       SESSION_FORKS);
-	if (store_room(s, (size_t)count, e) < 0)
+	if (store_room(s, q, (size_t)count, e) < 0)
 		return -1;
 	c = session_call_own(s, TOOL_FORK, one, q);
 	new_key(c->other_key);

@@ -101,6 +101,7 @@ struct plan {
 	uint32_t port;    /* of NETWORK_HOST_PORT; else 0 */
 	uint32_t session; /* enum plan_session; not 0: of the session with this key */
 	uint8_t session_key[SESSION_KEY];
+	uint64_t owner; /* stands for the client of a session; 0: there is one client */
 	struct plan_open open; /* of SESSION_OPEN; else nothing of it is set */
 	uint8_t other_key[SESSION_KEY];
 	uint32_t count; /* of SESSION_FORK; else 0 */

@@ -13,6 +13,7 @@ import pytest
 from conftest import SANITIZED, Server, wait_for
 from support import marked, new_mark
 from test_sessions import Session, call, on
+from tokens import TokenFile, bearer, reload
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="sessions need a server started as root")
 
@@ -120,6 +121,69 @@ def test_who_is_not_used_gives_up_its_processes():
         assert marked(mark) and busy.out("echo still here") == "still here\n"
         for one in many:
             one.close()
+    finally:
+        s.stop()
+
+
+def test_no_token_takes_all_from_others(start, tmp_path):
+    file = TokenFile(tmp_path)
+    usual, few, other = file.token("usual"), file.token("few", "sessions=3"), file.token("other")
+    s = start(mode="shell", SANDBOX_TOKEN_FILE=file.path, **SETTINGS)
+
+    def ask(token, path="/sessions", body=None, method="POST"):
+        return s.request(method, path, headers=bearer(token), body=json.dumps(body or {}).encode())
+
+    def fill(token, most):
+        path = f"/sessions/{ask(token).json['session_id']}/fork"
+        made = 1
+        while made < most:
+            r = ask(token, path, {"count": min(FORKS, most - made)})
+            assert r.status == 200, r
+            made += len(r.json["sessions"])
+        return path
+
+    # none of it counts for who has not done it
+    for token, most in ((few, 3), (usual, 500)):
+        path = fill(token, most)
+        for r in (ask(token), ask(token, path), ask(token, path, {"count": FORKS})):
+            assert (r.status, r.json["code"]) == (429, "too_many_sessions"), r
+            assert r.json["error"] == f"this token keeps at most {most} sessions, and has {most}; close some"
+    fill(other, 497)
+    # what others have is not told
+    r = ask(other)
+    assert (r.status, r.json["error"]) == (429, "this server keeps at most 1000 sessions; close some")
+    ids = [x["session_id"] for x in ask(few, method="GET").json["sessions"]]
+    assert ask(few, f"/sessions/{ids[0]}", method="DELETE").status == 200
+    assert ask(few).json["created"]
+    # another file counts for what there is
+    file.write([line.replace("sessions=3", "sessions=2") for line in file.lines])
+    assert "tokens.loaded" in reload(s)
+    assert ask(few, f"/sessions/{ids[1]}", method="DELETE").status == 200
+    assert "at most 2 sessions, and has 2" in ask(few).json["error"]
+
+
+def test_no_token_takes_all_places_for_processes(tmp_path):
+    """What runs in its sessions keeps them in their places, and another token's find theirs all the same."""
+    file = TokenFile(tmp_path)
+    greedy, other = bearer(file.token("greedy")), bearer(file.token("other"))
+    s = Server({**SETTINGS, "SANDBOX_TOKEN_FILE": file.path}, mode="shell", nofile=1400)
+    try:
+        places = int(s.wait_log("sessions_and_commands=").split("sessions_and_commands=")[1].split()[0])
+        taken = 0
+        while (r := s.post("/sessions", {}, greedy)).status == 200:
+            r = s.post(f"/sessions/{r.json['session_id']}/exec", {"command": "sleep 600 >&- 2>&- &"}, greedy)
+            assert r.status == 200, r
+            taken += 2
+            assert taken <= places
+        assert (r.status, r.json["code"]) == (429, "at_capacity") and "of this token" in r.json["error"], r
+        assert places // 2 - 2 < taken <= places // 2
+        # idle ones make room for their own
+        for n in range(places):
+            r = s.post("/sessions", {"scope_type": "agent", "scope_id": str(n)}, other)
+            assert r.status == 200, r
+            r = s.post(f"/sessions/{r.json['session_id']}/exec", {"command": "echo here"}, other)
+            assert r.status == 200 and r.json["stdout"] == "here\n", r
+        assert s.post("/sessions", {}, greedy).status == 429
     finally:
         s.stop()
 

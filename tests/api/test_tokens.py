@@ -36,7 +36,7 @@ def test_a_new_token_and_its_line_belong_together():
 
 @pytest.mark.parametrize("args, why", [
     (("c i",), "NAME is 1 to 64 letters"), (("x" * 65,), "NAME is 1 to 64"), (("#x",), "NAME is 1 to 64"),
-    (("ci", "rate=5"), "rate must be as in"), (("ci", "speed=1"), "neither concurrency=N nor rate"),
+    (("ci", "rate=5"), "rate must be as in"), (("ci", "speed=1"), "neither concurrency=N, sessions=N nor rate"),
     (("ci\nme",), "NAME is 1 to 64"),
 ])  # fmt: skip
 def test_what_would_be_no_line_is_no_token(args, why):

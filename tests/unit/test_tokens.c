@@ -43,12 +43,15 @@ TEST(names_hashes_and_limits_are_read)
 	CHECK(tokens.one[0].rate_ms == 60000);
 	CHECK(strcmp(tokens.one[1].name, "me") == 0 && tokens.one[1].hash[0] == 0xbb);
 	CHECK(tokens.one[1].concurrency == 0 && tokens.one[1].rate == 0);
+	CHECK(tokens.one[0].sessions == 0);
+	CHECK(parse("ci " A " sessions=1000\n") == 0 && tokens.one[0].sessions == 1000);
 }
 
 TEST(a_name_on_two_lines_has_the_limits_of_the_first)
 {
-	CHECK(parse("ci " A " rate=5/s\nci " B "\n") == 0);
+	CHECK(parse("ci " A " rate=5/s sessions=7\nci " B "\n") == 0);
 	CHECK(tokens.count == 2 && tokens.one[1].rate == 5);
+	CHECK(tokens.one[1].sessions == 7);
 	CHECK(tokens.one[1].rate_ms == 1000);
 	refuses("ci " A "\nci " B " rate=5/s\n",
 		"line 2: the limits of 'ci' stand on its first line");
@@ -67,10 +70,16 @@ TEST(what_is_wrong_is_named_with_its_line)
 		"line 1: the digits of a hash are 0-9 and a-f");
 	refuses("c/i " A "\n", "line 1: a name has 1 to 64 letters");
 	refuses("a " A "\nb " A "\n", "line 2: this hash stands there already");
-	refuses("ci " A " speed=3\n", "'speed' is neither concurrency=N nor rate=N/s");
+	refuses("ci " A " speed=3\n",
+		"'speed' is neither concurrency=N, sessions=N nor rate=N/s");
 	refuses("ci " A " rate\n", "'rate' is neither");
 	refuses("ci " A " concurrency=0\n", "concurrency must be a number from 1");
 	refuses("ci " A " concurrency=1 concurrency=2\n", "stands there twice");
+	refuses("ci " A "\nci " B " sessions=5\n",
+		"line 2: the limits of 'ci' stand on its first line");
+	refuses("ci " A " sessions=0\n", "sessions must be a number from 1 to 1000");
+	refuses("ci " A " sessions=1001\n", "sessions must be a number from 1 to 1000");
+	refuses("ci " A " sessions=1 sessions=1\n", "sessions stands there twice");
 	refuses("ci " A " rate=5\n", "rate must be as in 10/s, 100/m or 1000/h");
 	refuses("ci " A " rate=5/d\n", "rate must be as in");
 	refuses("ci " A " rate=0/s\n", "rate must be as in");
