@@ -22,8 +22,7 @@
 
 enum {
 	LOGGED_BYTES = 64,
-	COPIED_BODY_BYTES = 16 * 1024
-}; /* up to here one packet is worth more than a copy */
+};
 
 static const struct {
 	int status;
@@ -101,8 +100,7 @@ void answer_forget(struct conn *k)
 	buf_done(&k->out);
 	buf_done(&k->tail);
 	k->out_sent = k->tail_sent = 0;
-	k->h->unsent_bytes -= k->held;
-	k->held = 0;
+	unread_drop(k);
 }
 
 /* the next bytes that nobody has taken yet */
@@ -221,8 +219,7 @@ static void answer(struct conn *k, int status, const struct media *m, const char
 		buf_fit(body); /* it has up to twice its bytes, and may be read slowly */
 		k->tail = *body;
 		buf_init(body, 0);
-		k->held = k->tail.room;
-		k->h->unsent_bytes += k->held;
+		unread_hold(k, k->tail.room);
 	}
 	buf_done(body);
 	answer_log(k, status);

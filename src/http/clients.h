@@ -23,6 +23,7 @@ struct client {
 	uint32_t concurrency, rate, rate_ms;
 	uint32_t sessions; /* that it may keep */
 	unsigned running;  /* requests that a job works for */
+	uint64_t held;     /* bytes of answers that it has not read yet */
 	uint64_t spent_ns; /* until then its requests are paid for, see client_rate() */
 };
 

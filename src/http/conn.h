@@ -5,6 +5,7 @@
  *	conn.c        bytes in: head, body, the next request
  *	times.c       how long each may take
  *	answer.c      bytes out: answers, refusals, what the client has not read yet
+ *	unread.c      how much of that there may be
  *	stream.c      live output as events
  *	on_*.c        what requests ask for
  *	server.c      listener, mongoose inside our loop
@@ -45,9 +46,10 @@ struct settings;
 struct tool;
 
 enum {
-	KEPT_STOP_BYTES = 16 * 1024, /* sent ahead while we work: then reading stops */
-	KEPT_CAP_BYTES = 64 * 1024,  /* ... and then the connection ends */
-	LINGER_CAP_BYTES = 1 << 20,  /* swallowed after a refusal */
+	KEPT_STOP_BYTES = 16 * 1024,   /* sent ahead while we work: then reading stops */
+	KEPT_CAP_BYTES = 64 * 1024,    /* ... and then the connection ends */
+	LINGER_CAP_BYTES = 1 << 20,    /* swallowed after a refusal */
+	COPIED_BODY_BYTES = 16 * 1024, /* up to here one packet is worth a copy */
 	SLICE_BYTES = 64 * 1024, /* handed to mongoose at a time when a client is slow */
 	SMALL_BODY_BYTES = 64 *
 			   1024, /* bodies up to here do not count against the budget */
@@ -188,6 +190,14 @@ void answer_forget(struct conn *k); /* drops what is unsent */
 int answer_add(struct conn *k, const void *bytes, size_t len);
 const char *answer_date(char out[DATE_ROOM]);      /* returns out */
 void answer_log(const struct conn *k, int status); /* and counts it */
+
+/* unread.c: answers in memory; each 0, or -1 and 503 */
+int unread_admit(const struct http_server *h, struct err *e); /* before a run */
+/* for an answer of so many bytes that its client can ask for again */
+int unread_room(const struct conn *k, size_t bytes, struct err *e);
+void unread_hold(struct conn *k, size_t bytes);
+void unread_drop(struct conn *k);
+void unread_shed(struct http_server *h); /* about once a second */
 
 /* on_mcp.c: the last five are of a connection with a call */
 int on_mcp_admit(struct conn *k, struct err *e);

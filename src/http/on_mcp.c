@@ -30,9 +30,8 @@ int on_mcp_admit(struct conn *k, struct err *e)
 		return err_client(e, 503, "draining", "the server is shutting down");
 	if (!k->h->jobs)
 		return err_client(e, 503, "not_ready", "the server is starting");
-	if (k->h->unsent_bytes > k->h->unsent_budget)
-		return err_client(e, 503, "busy",
-				  "too many answers have not been read yet");
+	if (unread_admit(k->h, e) < 0)
+		return -1;
 	return 0;
 }
 

@@ -232,9 +232,8 @@ static int admit(struct conn *k, struct err *e)
 		return err_client(e, 503, "draining", "the server is shutting down");
 	if (!h->sessions)
 		return err_client(e, 503, "not_ready", "the server is starting");
-	if (h->unsent_bytes > h->unsent_budget)
-		return err_client(e, 503, "busy",
-				  "too many answers have not been read yet");
+	if (unread_admit(h, e) < 0)
+		return -1;
 	return client_may_run(k->client, e);
 }
 
@@ -364,6 +363,8 @@ bool on_session_over(struct http_server *h, uint64_t who, const struct result *r
 		return true;
 	}
 	conn_unwait(k);
+	if (rc == 0 && a.again)
+		rc = unread_room(k, out.len, &e);
 	if (k->agent) {
 		on_agent_over(k, &a, &out, rc < 0 ? &e : NULL);
 	} else if (k->call && rc == 0) {

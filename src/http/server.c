@@ -65,25 +65,6 @@ static void on_mongoose(void *arg, uint32_t events)
 
 /* ---- once a second ---- */
 
-/* more unread answers than we want to keep: the ones unread longest go */
-static void shed_unread(struct http_server *h)
-{
-	while (h->unsent_bytes > h->unsent_budget) {
-		struct conn *oldest = NULL;
-
-		for (struct mg_connection *c = h->mgr->conns; c; c = c->next) {
-			struct conn *k = c->fn_data;
-
-			if (k->held && (!oldest || k->since_ns < oldest->since_ns))
-				oldest = k;
-		}
-		if (!oldest)
-			return;
-		answer_forget(oldest);
-		conn_close(oldest);
-	}
-}
-
 static void on_tick(void *arg)
 {
 	struct http_server *h = arg;
@@ -92,7 +73,7 @@ static void on_tick(void *arg)
 	for (struct mg_connection *c = h->mgr->conns; c; c = c->next)
 		if (!c->is_closing)
 			times_check(c->fn_data, now);
-	shed_unread(h);
+	unread_shed(h);
 	if (h->conn_count)
 		loop_timer_at(h->loop, &h->tick,
 			      now + (h->draining ? DRAIN_TICK_MS : 1000) * MS_NS);

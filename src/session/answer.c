@@ -360,6 +360,11 @@ static void settle(struct sessions *s, const struct session_call *c, bool failed
 	}
 }
 
+static bool changes_nothing(enum session_tool tool)
+{
+	return tool == TOOL_READ || tool == TOOL_LIST || tool == TOOL_DIFF;
+}
+
 int session_over(struct sessions *s, uint64_t who, const struct session_end *end,
 		 struct session_answer *a, struct buf *out, struct err *e)
 {
@@ -370,7 +375,8 @@ int session_over(struct sessions *s, uint64_t who, const struct session_end *end
 	int rc;
 
 	assert(c);
-	*a = (struct session_answer){.who = c->who & OWN_WHO ? c->waiter : c->who};
+	*a = (struct session_answer){.who = c->who & OWN_WHO ? c->waiter : c->who,
+				     .again = changes_nothing(c->tool)};
 	if (!r) {
 		*e = *end->failed;
 		rc = -1;

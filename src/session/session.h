@@ -97,6 +97,7 @@ struct session_end {
 struct session_answer {
 	uint64_t who;  /* whose it is; 0: nobody's */
 	bool raw;      /* the bytes of a file, else JSON */
+	bool again;    /* nothing was changed: it may be asked for again */
 	uint64_t size; /* of that file, and where the bytes begin */
 	uint64_t offset;
 };
