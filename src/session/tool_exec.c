@@ -34,7 +34,9 @@ static int add_word(char ***list, size_t *n, const char *text, size_t len, struc
 static int get_command(const struct session_request *q, struct run_request *r,
 		       struct err *e)
 {
-	static const char exec[] = "exec \"$@\"";
+	/* a name may begin with a dash, and not every sh knows "exec --" */
+	static const char exec[] = "case $1 in -*) command -- \"$@\"; exit ;; esac; "
+				   "exec \"$@\"";
 	const struct json *list = NULL;
 	struct session_text line;
 	size_t n = 0, count;

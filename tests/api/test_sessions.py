@@ -157,6 +157,10 @@ def test_commands_run_side_by_side_with_verdicts_of_their_own(start):
     assert one.exec("pwd", workdir="/nowhere", status=400)["code"] == "bad_workdir"
     r = call(s, "POST", f"{one.path}/exec", {"cmd": ["printf", "%s|", "a b", "$HOME"]})
     assert r["stdout"] == "a b|$HOME|"
+    # no word of it is the shell's
+    for words in (["-a", "name", "true"], ["-l"], ["-c", "true"], ["--", "true"], ["-"]):
+        r = call(s, "POST", f"{one.path}/exec", {"cmd": words})
+        assert r["exit_code"] == 127 and f"{words[0]}: command not found" in r["stderr"], r
     assert one.exec("exit 7")["exit_code"] == 7
     r = one.exec("x=$(head -c 300000000 /dev/zero | tr '\\0' x)")
     assert r["meta"]["verdict"] == "out_of_memory", r
