@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """sandbox-server image: what is added is whole, appears at once and goes at once."""
 
+import contextlib
 import fcntl
 import gzip
+import http.server
 import json
 import os
 import re
@@ -10,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import threading
 
 import pytest
 
@@ -371,7 +374,8 @@ def test_a_tool_that_fails(store):
     assert os.listdir(store.images) == []
 
 
-def test_pulled_by_skopeo_from_a_store_of_this_host(store):
+def own_store(store):
+    """Where skopeo and podman keep images, and trust all of them: nothing of this host's."""
     conf = f"{store.top}/storage.conf"
     with open(conf, "w", encoding="ascii") as f:
         f.write(
@@ -381,7 +385,70 @@ def test_pulled_by_skopeo_from_a_store_of_this_host(store):
     os.makedirs(os.path.dirname(policy))
     with open(policy, "w", encoding="ascii") as f:
         f.write('{"default":[{"type":"insecureAcceptAnything"}]}')
-    env = {"CONTAINERS_STORAGE_CONF": conf, "HOME": f"{store.top}/home"}
+    return {"CONTAINERS_STORAGE_CONF": conf, "HOME": f"{store.top}/home"}
+
+
+@contextlib.contextmanager
+def registry(name, layers):
+    """One on loopback that has this image alone; its port."""
+    blobs = {"sha256:" + info.name[13:]: data for info, data in oci_files(layers) if info.name.startswith("blobs/")}
+    last = json.loads(list(blobs.values())[-1])
+    image = "application/vnd.oci.image."
+    last["mediaType"], last["config"]["mediaType"] = f"{image}manifest.v1+json", f"{image}config.v1+json"
+    for layer in last["layers"]:
+        layer["mediaType"] = f"{image}layer.v1.tar+gzip"
+    manifest = json.dumps(last).encode()
+    found = {f"/v2/{name}/blobs/{digest}": data for digest, data in blobs.items()}
+    found |= {f"/v2/{name}/manifests/{tag}": manifest for tag in ("1", archives.digest(manifest))} | {"/v2/": b"{}"}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            data = found.get(self.path, b"{}")
+            self.send_response(200 if self.path in found else 404)
+            self.send_header("Content-Length", len(data))
+            self.send_header("Docker-Content-Digest", archives.digest(data))
+            self.send_header("Content-Type", last["mediaType"] if data is manifest else "application/octet-stream")
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(data)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *args):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield server.server_port
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.skipif(not ROOT, reason="podman without root wants a range of ids")
+@pytest.mark.parametrize("tool", ["skopeo", "podman"])
+def test_pulled_from_a_registry_and_from_a_store_of_this_host(store, tool):
+    env = {**own_store(store), "PATH": path_of(f"{store.top}/bin", tool)}
+    layers = [FIRST, tar(entry("etc/.wh.old"), entry("new", b"new"))]
+    with registry("team/x", layers) as port:
+        name = f"localhost:{port}/team/x:1"
+        with open(f"{store.top}/home/.config/containers/registries.conf", "w", encoding="ascii") as f:
+            f.write(f'[[registry]]\nlocation = "localhost:{port}"\ninsecure = true\n')
+        done = store.run("pull", name, **env)
+        assert done.returncode == 0 and store.names() == [name], done
+        assert store.run("pull", f"localhost:{port}/team/none:1", **env).returncode == 1
+    found = tree(store.root(name))
+    assert "etc/old" not in found and found["new"] == b"new"
+    assert found == tree(store.add("y", docker_save(layers)))
+    if tool == "podman":  # which has it now
+        assert store.run("remove", name).returncode == 0
+        done = store.run("pull", f"containers-storage:{name}", **env)
+        assert done.returncode == 0 and tree(store.root(name)) == found, done
+
+
+def test_pulled_by_skopeo_from_a_store_of_this_host(store):
+    env = own_store(store)
     layers = [FIRST, tar(entry("etc/.wh.old"), entry("new", b"new"))]
     source = store.write(docker_save(layers), "docker.tar")
     subprocess.run(
