@@ -3,6 +3,7 @@
 
 import concurrent.futures
 import os
+import statistics
 import time
 
 import pytest
@@ -151,16 +152,14 @@ def test_a_gigabyte_is_forked_at_once_and_compared(versioned):
     one = Session(versioned)
     one.out("fallocate -l 1G big; mkdir many; cd many; touch $(seq 2000)")
     one.out("echo end >> big; test $(du -m big | cut -f1) -ge 1024")
-    best, forks = 9, []
-    for n in range(12):  # the best of some: this machine has other things to do too
+    took, forks = [], []
+    for n in range(9):  # what it takes as a rule, with the end of what runs: this machine has other things to do too
         one.out(f"echo {n} > n; sleep 1000 >/dev/null 2>&1 &")
         begin = time.monotonic()
-        forks += fork(one)
-        best = min(best, time.monotonic() - begin)
-        if best < 0.05:
-            break
+        forks += fork(one, 4)
+        took.append((time.monotonic() - begin) / 4)
     if "TESTS_SLOW" not in os.environ:
-        assert best < 0.05, best
+        assert statistics.median(took) < 0.05, took
     two, base = forks[-1], checkpoint(one)
     start = checkpoint(two)
     two.out("echo more >> many/1; rm many/2; touch many/x")

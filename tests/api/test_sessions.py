@@ -13,6 +13,7 @@ import urllib.parse
 import pytest
 
 from conftest import wait_for
+from probes import SLOW
 from test_12_failing_steps import COMMAND_STEPS, SESSION_STEPS, hooked
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="they have uids of their own here, for which root is needed")
@@ -128,7 +129,7 @@ def test_a_timeout_ends_the_command_alone(start):
     one.out("python3 -m http.server 8000 --directory /work >/dev/null 2>&1 & echo here > /work/x")
     began = time.monotonic()
     r = one.exec("(setsid sleep 5001 &) ; sleep 5002 & echo before; sleep 5003", timeout_seconds=1)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 2 * SLOW  # a second after its deadline
     assert r["timed_out"] and r["exit_code"] == -1 and r["stdout"] == "before\n"
     assert r["stderr"].endswith("execution timed out after 1 seconds\n")
     assert one.exec("pgrep sleep")["exit_code"] == 1
@@ -223,24 +224,26 @@ def test_links_and_special_files_are_contained_and_never_waited_for(shared):
         f" && ln -s /proc/1/root/etc/passwd root && ln -s {host} state && ln -s self self && ln -s /dev/zero zero"
     )
     one.out("cd links && python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'")
-    began = time.monotonic()
     for name, statuses in {
         "fifo": [400], "sock": [400], "zero": [400, 403], "magic": [403], "root": [403],
         "state/session-index": [404], "self": [400], "dir/shadow": [404],
     }.items():
+        began = time.monotonic()
         status, answer = one.read("links/" + name)
         assert status in statuses, (name, status, answer)
+        assert time.monotonic() - began < 3 * SLOW, name
     # the session's own /etc, not the host's
     status, text = one.read("links/dir/passwd")
     assert status == 200 and text.startswith(b"sandbox:x:1000:")
     status, answer = one.write("links/dir/new", b"x")
     assert one.server.plain or (status, answer["code"]) == (403, "blocked_path")
     # what is written takes a name's place, and follows nothing
+    began = time.monotonic()
     assert one.write("links/fifo", b"file now")[0] == 200
+    assert time.monotonic() - began < 3 * SLOW
     assert one.read("links/fifo") == (200, b"file now")
     listing = call(one.server, "GET", one.file("links/"))["entries"]
     assert {e["name"]: e["type"] for e in listing}["magic"] == "symlink"
-    assert time.monotonic() - began < 50
     assert call(one.server, "DELETE", one.file("links?recursive=true"))["deleted"] is True
     for path in ("/", "/work", "/tmp", "."):
         r = one.server.request("DELETE", one.file(urllib.parse.quote(path) + "?recursive=true"))
