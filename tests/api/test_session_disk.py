@@ -258,6 +258,8 @@ def test_many_files_are_looked_at_aside(served):
     wait_for(lambda: 23 <= used_mb(one) < 25 or not one.out("true"), 10)
     r = one.exec("head -c 2G /dev/zero | split -b 1M -a 4 -d - f; sleep 30")
     assert r["meta"]["verdict"] == "disk_full", r
+    times = sorted(float(t) for t in one.out("find . -maxdepth 1 -name 'f*' -printf '%T@\\n'").split())
+    assert times[-1] - times[LIMIT_MB - 24] < 1, "it went on writing after it had all that it may have"
     for _ in range(3):
         assert one.exec("head -c 2G /dev/zero | split -b 1M -a 4 -d - g")["meta"]["verdict"] == "disk_full"
     assert one.out("rm f* g*; echo removed") == "removed\n"
