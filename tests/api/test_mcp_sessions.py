@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The tools of sessions by MCP: the same as by REST, with answers that their schemas describe."""
 
+import json
 import os
+import pathlib
+import re
+import subprocess
 
 import pytest
 from conftest import Server
@@ -56,6 +60,63 @@ def test_every_tool_is_listed_and_called(served):
     assert [e["name"] for e in told(served, "sandbox_fs_list", path="d", **one)["entries"]] == ["a.sh"]
     assert told(served, "sandbox_fs_delete", path="d", recursive=True, **one)["deleted"]
     assert told(served, "sandbox_close", **one)["closed"]
+
+
+def test_every_tool_shows_an_example_that_works(served):
+    ready = {"sandbox_exec": "mkdir tmp; echo > out.log; printf 'test:\\n\\techo tested\\n' > Makefile"}
+    for tool in ask(served, "tools/list").json["result"]["tools"]:
+        (example,) = re.findall(r" Example: (\{.*\})$", tool["description"])
+        words, schema = json.loads(example), tool["inputSchema"]
+        assert set(schema.get("required", [])) <= set(words) <= set(schema["properties"]), tool
+        if tool["name"] in ready:
+            told(served, tool["name"], **words | {"command": ready[tool["name"]]})
+        result = call(served, tool["name"], **words)
+        assert not result["isError"], (example, result)
+
+
+MANUAL = pathlib.Path(__file__).parents[2] / "man/sandbox-api.7"
+
+
+def test_front_matter_becomes_what_the_manual_says(served):
+    page = MANUAL.read_text(encoding="ascii").split(".Ss Front matter of agents\n")[1].split(".Ss ")[0]
+    head, session, compute = re.findall(r"^\.Bd -literal.*?\n(.*?)^\.Ed$", page, re.M | re.S)
+    agent = dict(re.findall(r"^ *(\w+): *(\w+)$", head, re.M))
+    assert agent == {
+        "name": "analyst", "sandbox": "python", "mode": "code", "session": "workflow",
+        "timeout_seconds": "120", "max_files": "50",
+    }  # fmt: skip
+
+    def type_it(display):
+        """What its commands print, one after the other."""
+        lines = display.replace("\\e\n", "\\\n").replace("localhost:8080", f"127.0.0.1:{served.port}")
+        first = "shopt -s expand_aliases\n"
+        for command in re.split(r"^\$ ", lines, flags=re.M)[1:]:
+            if command.startswith("alias"):
+                first += command
+                continue
+            yield subprocess.run(["bash", "-c", first + command], capture_output=True, text=True, check=True).stdout
+
+    commands = type_it(session)
+    opened, written, done = (json.loads(next(commands)) for _ in range(3))
+    assert opened["created"] and opened["session_id"] == "workflow_7_sandbox"
+    assert written["path"] == "/work/sum.py"
+    assert (done["stdout"], done["exit_code"]) == ("45\n", 0)
+    (kept,) = pathlib.Path(served.state_dir, "session-index").iterdir()
+    assert json.loads(kept.read_text(encoding="utf-8"))["timeout_ms"] == 120_000
+    # its limits hold, also for the second agent of the run, whose session it is too
+    path, run = f"/sessions/{opened['session_id']}", {"X-Workflow-Run-Id": "7"}
+    assert not served.post("/tools/sandbox_open", {"limits": {"max_files": 1}}, run).json["created"]
+    for n in range(49):
+        assert served.post("/tools/sandbox_fs_write", {"path": str(n), "content": ""}, run).status == 200
+    assert served.post("/tools/sandbox_fs_write", {"path": "x", "content": ""}, run).json["code"] == "too_many_files"
+    # session: agent is one of its own
+    r = served.post("/tools/sandbox_open", {"image": agent["sandbox"]}, {"X-Agent-Run-Id": "7"}).json
+    assert r["created"] and r["session_id"] == "agent_7_sandbox"
+    assert served.request("DELETE", "/scopes/agent/7").json == {"closed": 1}
+    assert [json.loads(said) for said in commands] == [{"closed": 1}] and served.get(path).status == 404
+    # mode: compute stays nowhere
+    assert list(type_it(compute)) == ["45\n"]
+    assert served.get("/sessions").json["sessions"] == []
 
 
 def test_a_header_names_the_session(served):
