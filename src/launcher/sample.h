@@ -56,6 +56,9 @@ void sample_seen_done(struct sample_seen *s);
  * whatever has several names counts for each */
 void sample_disk_more(int dir_fd, uint64_t most, struct sample_seen *seen,
 		      struct disk_use *use);
+/* the same of one that nobody writes to any more, however deep it is */
+void sample_disk_whole(int dir_fd, uint64_t most, struct sample_seen *seen,
+		       struct disk_use *use);
 
 /* who writes to the host's disk, for who looks into his processes */
 struct sample_run {

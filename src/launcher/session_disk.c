@@ -297,9 +297,9 @@ void session_disk_tell(struct session *s, struct outcome *out)
 bool session_disk_full(const struct launcher *l, const uint8_t key[SESSION_KEY],
 		       int files_fd)
 {
-	struct disk_use use, kept;
+	struct disk_use use = {0}, kept;
 
-	sample_disk(files_fd, HERE_MOST, &use);
-	(void)session_kept(l, key, HERE_MOST, &kept); /* what is known of it */
+	sample_disk_whole(files_fd, HERE_MOST, NULL, &use); /* nobody writes to it */
+	(void)session_kept(l, key, HERE_MOST, &kept);       /* what is known of it */
 	return use.bytes && use.bytes + kept.bytes > limit_of(l).bytes;
 }

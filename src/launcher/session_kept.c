@@ -83,9 +83,9 @@ void session_kept_merged(int files_fd)
 	auto_fd int fd = openat(files_fd, "..",
 				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct layer_use u = {.merged = true};
-	struct disk_use seen;
+	struct disk_use seen = {0};
 
-	sample_disk(files_fd, UINT64_MAX, &seen);
+	sample_disk_whole(files_fd, UINT64_MAX, NULL, &seen);
 	u.use = (struct quota_use){seen.bytes, seen.entries};
 	if (fd >= 0)
 		write_use(fd, &u);
@@ -97,7 +97,7 @@ static bool learn_use(int layer_fd, const char *name, uint64_t most,
 {
 	const uint32_t project = stack_project(name);
 	auto_fd int fd = open_files(layer_fd);
-	struct disk_use seen;
+	struct disk_use seen = {0};
 
 	*out = (struct layer_use){0};
 	if (fd < 0 || read_use(layer_fd, out))
@@ -106,7 +106,7 @@ static bool learn_use(int layer_fd, const char *name, uint64_t most,
 	if (quota_possible(fd) && quota_marked(fd, project) &&
 	    quota_used(fd, project, &out->use) == 0)
 		return true;
-	sample_disk(fd, most, &seen);
+	sample_disk_whole(fd, most, NULL, &seen);
 	out->use = (struct quota_use){seen.bytes, seen.entries};
 	if (seen.entries > most)
 		return false;
@@ -204,7 +204,7 @@ static bool look_at_all(const struct kept *k, uint64_t most, struct disk_use *ou
 		auto_fd int fd = layer_fd < 0 ? -1 : open_files(layer_fd);
 
 		if (fd >= 0)
-			sample_disk_more(fd, most, &seen, out);
+			sample_disk_whole(fd, most, &seen, out);
 	}
 	sample_seen_done(&seen);
 	return out->entries <= most;

@@ -149,6 +149,20 @@ def test_deep_directories_stop_no_freezing(start, tmp_path):
     wait_for(lambda: files_left(s) == [], 60)
 
 
+def test_nothing_is_hidden_beside_deep_directories(served):
+    """What is frozen counts at any depth."""
+    one = Session(served, "hidden")
+    for n in range(4):
+        deep = f"deep{n}/" + "d/" * 140
+        one.out(f"mkdir k{n}; for i in $(seq 6); do head -c 1M /dev/zero > k{n}/f$i; done")
+        one.exec(f"mkdir -p {deep}; mv k{n} {deep}")
+        frozen(one)
+        one.exec("true")
+        assert used_mb(one) >= 6 * (n + 1)
+    assert kept_mb(served) <= 2 * LIMIT_MB
+    one.close()
+
+
 def test_layers_that_cannot_be_merged_say_why(start, tmp_path):
     os.chmod(tmp_path, 0o755)
     s = on(start, state_dir=str(tmp_path))

@@ -132,19 +132,32 @@ TEST(thousands_of_files_that_were_seen_are_all_remembered)
 	remove_place(fd);
 }
 
-TEST(what_is_too_deep_is_said)
+TEST(what_is_too_deep_is_said_and_counted_when_nobody_writes_to_it)
 {
 	int fd = make_place(), at = dup(fd), next;
-	struct disk_use use;
+	struct disk_use use, whole = {0};
+	struct sample_seen seen = {0};
 	unsigned i;
 
-	for (i = 0; i < 130; i++) {
+	for (i = 0; i < 200; i++) {
 		next = make_directory(at, "d");
+		if (i > 120) {
+			close(make_directory(at, "e"));
+			make_file(at, "f", 4096);
+			CHECK(linkat(at, "f", at, "g", 0) == 0);
+		}
 		close(at);
 		at = next;
 	}
 	close(at);
 	sample_disk(fd, UINT64_MAX, &use);
-	CHECK(use.too_deep && use.entries == 129);
+	CHECK(use.too_deep && use.entries <= 129 + 3 * 8);
+	sample_disk_whole(fd, UINT64_MAX, &seen, &whole);
+	CHECK(!whole.too_deep && !whole.unseen && whole.entries == 200 + 79 * 2);
+	CHECK(whole.bytes >= use.bytes + (uint64_t)79 * 4096 - 8 * 4096);
+	sample_seen_done(&seen);
+	whole = (struct disk_use){0};
+	sample_disk_whole(fd, 300, NULL, &whole);
+	CHECK(whole.entries == 301);
 	remove_place(fd);
 }
