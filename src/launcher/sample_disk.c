@@ -117,7 +117,7 @@ static bool goes_on(const struct walk *w)
 	return w->out->entries <= w->most && !w->out->too_deep;
 }
 
-/* ---- far down: one descriptor, and the names of directories that are still to be seen */
+/* ---- far down: one descriptor, and the names of directories still to be seen */
 
 struct deep_level {
 	struct buf names; /* each with its NUL */
