@@ -12,6 +12,8 @@
 
 #include <mongoose.h>
 
+#include "base/err.h"
+#include "http/clients.h"
 #include "http_fixture.h"
 #include "tap.h"
 
@@ -101,5 +103,41 @@ TEST(a_large_answer_never_fills_the_librarys_buffer)
 		close(fd[i]);
 	}
 	CHECK(server->unsent_bytes == 0);
+	close_server();
+}
+
+TEST(what_does_not_fit_is_the_largest_of_who_has_most)
+{
+	static const size_t bytes[] = {3 << 20, 5 << 20, 4 << 20, 6 << 20};
+	struct client hog = {.refs = 3}, other = {.refs = 1};
+	struct conn *k[4];
+	struct err e;
+	int fd[4];
+
+	open_server();
+	server->unsent_budget = 12 << 20;
+	for (int i = 0; i < 4; i++) {
+		k[i] = connect_reader(&fd[i]);
+		k[i]->client = i < 3 ? &hog : &other;
+		answer_with(k[i], bytes[i]);
+	}
+	CHECK(hog.held >= 12 << 20 && other.held >= 6 << 20);
+	CHECK(unread_admit(server, &e) < 0 && e.status == 503);
+	CHECK(unread_room(k[3], 1 << 20, &e) < 0 && e.status == 503);
+	/* half as much again is borne */
+	server->unsent_budget = server->unsent_bytes / 3 * 2 + 1;
+	unread_shed(server);
+	CHECK(k[1]->held && !k[1]->c->is_closing);
+	server->unsent_budget -= 2;
+	unread_shed(server);
+	CHECK(k[1]->c->is_closing && !k[1]->held);
+	CHECK(k[0]->held && k[2]->held && k[3]->held);
+	CHECK(server->unsent_bytes == hog.held + other.held);
+	for (int i = 0; i < 4; i++) {
+		answer_forget(k[i]);
+		k[i]->client = NULL; /* not of the server's own */
+		close(fd[i]);
+	}
+	CHECK(hog.held == 0 && other.held == 0 && server->unsent_bytes == 0);
 	close_server();
 }
