@@ -22,6 +22,7 @@ from probes import as_user, binary_for_all, clean_env, part, plain_user, status_
 pytestmark = pytest.mark.skipif(SANITIZED, reason="a sanitizer needs what the server gives up")
 SECRET = "correct-horse-battery-staple"
 AT_FDCWD = -100
+FASTOPEN = 0x20000000  # MSG_FASTOPEN, which connects
 NEW_FILE = 0x241 | os.O_NOFOLLOW | os.O_CLOEXEC  # as a stored run is made
 
 
@@ -187,6 +188,14 @@ def test_no_socket_can_be_made_and_nobody_reached(inside):
         assert inside.call("bind", fd, address, 16) == "EPERM"
         assert inside.call("listen", fd, 1) == "EPERM"
         assert inside.call("sendto", fd, "x", 1, 0x40, address, 16) == "EPERM"
+        assert inside.call("sendto", fd, "x", 1, 0, address, 16) == "EPERM"
+        # a listening socket does not become one that may connect, nor a message a connection
+        for how in (socket.SHUT_RD, socket.SHUT_RDWR):
+            assert inside.call("shutdown", fd, how) == "EPERM"
+        for flags in (0, FASTOPEN, FASTOPEN | 0x40, FASTOPEN | 0x4040):
+            assert inside.call("sendmsg", fd, "\0" * 56, flags) == "EPERM"
+            assert inside.call("sendmmsg", fd, "\0" * 64, 1, flags) == "EPERM"
+        assert inside.call("sendto", fd, "x", 1, FASTOPEN, 0, 0) == "EPERM"
 
 
 def test_no_right_can_be_raised(inside):
@@ -348,7 +357,7 @@ def test_what_is_no_message_is_counted_and_ends_the_launcher_alone(inside):
         sockets = seqpackets(inside.server)
         assert sockets
         for fd in sockets:
-            assert inside.call("sendto", fd, "no message", 10, 0x40, 0, 0) == 10
+            assert inside.call("sendto", fd, "no message", 10, 0, 0, 0) == 10
         wait_for(lambda launcher=launcher: not os.path.exists(f"/proc/{launcher}/exe"))
         # the count is that of all launchers, and the next one works
         wait_for(
