@@ -71,7 +71,7 @@ void reply_store(struct artifacts *a, const struct settings *s, const struct res
 /* hints.c: why a call of this run was refused, or what to do instead; NULL: nothing to
  * say */
 const char *violation_hint(const struct result *r, const char *name,
-			   const uint64_t args[6]);
+			   const struct violation *v);
 
 /* --- session_path.c */
 #define SESSION_PATH_MAX 4096

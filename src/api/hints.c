@@ -9,6 +9,7 @@
  */
 #include "api/api.h"
 
+#include <errno.h>
 #include <linux/netlink.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -41,7 +42,6 @@ static const struct {
 	enum where where;
 	const char *text;
 } rows[] = {
-	{"socketpair", ANY, "only pairs of AF_UNIX sockets can be made"},
 	{"clone", ANY, NAMESPACES},
 	{"unshare", ANY, NAMESPACES},
 	{"setns", ANY, NAMESPACES},
@@ -148,13 +148,18 @@ static const char *inet_hint(const struct result *r)
 	}
 }
 
-static const char *socket_hint(const struct result *r, const uint64_t args[6])
+static const char *socket_hint(const struct result *r, const struct violation *v)
 {
+	const uint64_t *args = v->args;
+
 	switch ((uint32_t)args[0]) { /* as the kernel reads it */
 	case AF_INET:
 	case AF_INET6:
 		return inet_hint(r);
 	case AF_UNIX:
+		if (v->errno_ret == ESOCKTNOSUPPORT)
+			return "AF_UNIX sockets other than SOCK_STREAM are denied here; "
+			       "a socketpair of SOCK_STREAM works";
 		return "AF_UNIX sockets are denied: their names are not the run's own; "
 		       "socketpair works, and lookups of users go on without";
 	case AF_NETLINK:
@@ -180,10 +185,14 @@ static bool fits(enum where where, uint32_t level)
 }
 
 const char *violation_hint(const struct result *r, const char *name,
-			   const uint64_t args[6])
+			   const struct violation *v)
 {
 	if (strcmp(name, "socket") == 0)
-		return socket_hint(r, args);
+		return socket_hint(r, v);
+	if (strcmp(name, "socketpair") == 0)
+		return v->errno_ret == ESOCKTNOSUPPORT
+			       ? "only pairs of SOCK_STREAM sockets can be made here"
+			       : "only pairs of AF_UNIX sockets can be made";
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (strcmp(rows[i].name, name) == 0 && fits(rows[i].where, r->level))
 			return rows[i].text;

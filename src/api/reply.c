@@ -114,7 +114,7 @@ static int add_violation(struct buf *b, const struct result *r, const struct vio
 	const char *hint;
 
 	filter_name(v->nr, name);
-	hint = violation_hint(r, name, v->args);
+	hint = violation_hint(r, name, v);
 	if (buf_printf(b, "{\"syscall\":\"%s\",\"count\":%" PRIu64, name, v->count) < 0)
 		return -1;
 	if (error ? buf_printf(b, ",\"errno\":\"%s\",\"args\":[", error) < 0

@@ -138,24 +138,76 @@ static void nw02(struct tries *t)
 	observe(t, "no name is resolved");
 }
 
-/* "@name" is an abstract one */
+/* "@name" is an abstract one; 0: it is too long */
+static socklen_t name_unix(const char *path, struct sockaddr_un *out_at)
+{
+	const size_t len = strlen(path);
+
+	*out_at = (struct sockaddr_un){.sun_family = AF_UNIX};
+	if (len >= sizeof(out_at->sun_path))
+		return 0;
+	memcpy(out_at->sun_path, path, len);
+	if (path[0] == '@')
+		out_at->sun_path[0] = '\0';
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len);
+}
+
 static struct tried connect_unix(const char *path)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	size_t len = strlen(path);
+	struct sockaddr_un at;
+	const socklen_t len = name_unix(path, &at);
 	struct tried r;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	r = tried(fd);
-	if (fd < 0 || len >= sizeof(at.sun_path))
+	if (fd < 0 || !len)
 		return r;
-	memcpy(at.sun_path, path, len);
-	if (path[0] == '@')
-		at.sun_path[0] = '\0';
-	r = tried(connect(fd, (struct sockaddr *)&at,
-			  (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)));
+	r = tried(connect(fd, (struct sockaddr *)&at, len));
 	close(fd);
 	return r;
+}
+
+/* one of a pair of datagram sockets may send to any other, without socket() */
+static struct tried send_unix(const char *path, int type)
+{
+	struct sockaddr_un at;
+	const socklen_t len = name_unix(path, &at);
+	struct tried r;
+	int pair[2];
+
+	r = tried(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair));
+	if (r.num || !len)
+		return r;
+	r = tried(sendto(pair[0], "x", 1, MSG_DONTWAIT, (struct sockaddr *)&at, len));
+	if (r.num && r.num != EAGAIN)
+		r = tried(connect(pair[0], (struct sockaddr *)&at, len));
+	close(pair[0]);
+	close(pair[1]);
+	return r;
+}
+
+static void nw03_datagrams(struct tries *t, bool none)
+{
+	static const char *const names[] = {"/dev/log", "/run/systemd/notify",
+					    "/run/systemd/journal/socket"};
+	/* such a pair is refused too where its memory is not a cgroup's to count */
+	const char *by_path = none ? "ESOCKTNOSUPPORT|EPERM|ENOSYS"
+				   : "ENOENT|ESOCKTNOSUPPORT";
+	const char *by_name = none ? by_path : "ECONNREFUSED|EPERM|ESOCKTNOSUPPORT";
+	static const int types[] = {SOCK_DGRAM, SOCK_RAW};
+	unsigned i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		expect_tried(t, names[i], send_unix(names[i], SOCK_DGRAM), by_path);
+	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		expect_tried(t, "a datagram to a socket of the host's",
+			     send_unix(tries_word(t, 2), types[i]), by_path);
+		expect_tried(t, "a datagram to an abstract one",
+			     send_unix(tries_word(t, 3), types[i]), by_name);
+	}
+	if (none)
+		expect_tried(t, "a pair of SOCK_SEQPACKET",
+			     send_unix(tries_word(t, 2), SOCK_SEQPACKET), by_path);
 }
 
 static void nw03(struct tries *t)
@@ -176,49 +228,58 @@ static void nw03(struct tries *t)
 	expect_tried(t, "a socket of the host's", connect_unix(tries_word(t, 0)), wanted);
 	expect_tried(t, "an abstract one of the host's", connect_unix(tries_word(t, 1)),
 		     none ? wanted : "ECONNREFUSED|EPERM");
+	nw03_datagrams(t, none);
 }
 
-static int listen_unix(const char *path)
+/* open to all: it is not file modes that are tried here */
+static int listen_unix(const char *path, int type)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	const size_t len = strlen(path);
+	struct sockaddr_un at;
+	const socklen_t len = name_unix(path, &at);
+	auto_fd int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (fd < 0 || len >= sizeof(at.sun_path))
-		return -1;
-	memcpy(at.sun_path, path, len);
-	if (path[0] == '@')
-		at.sun_path[0] = '\0';
-	if (bind(fd, (struct sockaddr *)&at,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0 ||
-	    listen(fd, 5) < 0)
+	if (fd < 0 || !len || bind(fd, (struct sockaddr *)&at, len) < 0 ||
+	    (type == SOCK_STREAM && listen(fd, 5) < 0) ||
+	    (path[0] != '@' && chmod(path, 0777) < 0))
 		return -1;
 	return take_fd(&fd);
 }
 
+static bool was_reached(int fd, int type)
+{
+	char byte;
+
+	return type == SOCK_STREAM ? accept(fd, NULL, NULL) >= 0
+				   : recv(fd, &byte, 1, MSG_DONTWAIT) >= 0;
+}
+
 static void nw03_outside(struct battery *b, struct tries *t)
 {
+	static const int types[4] = {SOCK_STREAM, SOCK_STREAM, SOCK_DGRAM, SOCK_DGRAM};
 	struct attack_run r = {.attack = "NW03"};
-	char dir[] = "/tmp/sandbox-attack-XXXXXX", path[64], name[64];
-	auto_fd int file_fd = -1;
-	auto_fd int name_fd = -1;
+	char dir[] = "/tmp/sandbox-attack-XXXXXX", name[4][64];
+	int fd[4];
+	unsigned i;
 
-	if (!mkdtemp(dir)) {
+	if (!mkdtemp(dir) || chmod(dir, 0755) < 0) {
 		skip(t, "no directory for a socket can be made in /tmp");
 		return;
 	}
-	snprintf(path, sizeof(path), "%s/s", dir);
-	snprintf(name, sizeof(name), "@%s", dir + 5);
-	file_fd = listen_unix(path);
-	name_fd = listen_unix(name);
-	/* open to all: it is not file modes that are tried here */
-	if (file_fd < 0 || name_fd < 0 || chmod(dir, 0755) < 0 || chmod(path, 0777) < 0)
-		untested(t, "sockets of the host's: none could be made");
-	r.words[0] = path;
-	r.words[1] = name;
+	for (i = 0; i < 4; i++) {
+		snprintf(name[i], sizeof(name[i]), i % 2 ? "@%s%u" : "%s/%u",
+			 i % 2 ? dir + 5 : dir, i);
+		fd[i] = listen_unix(name[i], types[i]);
+		if (fd[i] < 0)
+			untested(t, "%s: such a socket of the host's cannot be made",
+				 name[i]);
+		r.words[i] = name[i];
+	}
 	run_inside(b, t, &r);
-	expect(t, file_fd < 0 || accept(file_fd, NULL, NULL) < 0, "it was connected to");
-	expect(t, name_fd < 0 || accept(name_fd, NULL, NULL) < 0, "it was connected to");
+	for (i = 0; i < 4; i++) {
+		expect(t, fd[i] < 0 || !was_reached(fd[i], types[i]), "%s was reached",
+		       name[i]);
+		defer_close(&fd[i]);
+	}
 	(void)fs_remove_tree(AT_FDCWD, dir); /* an empty directory is no harm */
 	run_done(&r);
 }
@@ -303,7 +364,7 @@ const struct attack attacks_nw[] = {
 	 "EAFNOSUPPORT or ENETUNREACH", LEVEL_PROCESS, nw01, nw01_outside, NULL, NULL},
 	{"NW02", "names: getaddrinfo, resolvers, DNS ports", "none is resolved",
 	 LEVEL_LANDLOCK, nw02, NULL, NULL, NULL},
-	{"NW03", "unix sockets of the host, by path and abstract",
+	{"NW03", "unix sockets of the host, by path and abstract, and datagrams to them",
 	 "ENOENT; ECONNREFUSED or EPERM", LEVEL_LANDLOCK, nw03, nw03_outside, NULL,
 	 "no such socket at all"},
 	{"NW05", "listen on a port; the server's own by loopback", "EAFNOSUPPORT",

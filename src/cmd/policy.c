@@ -46,7 +46,8 @@ static const struct {
 	{"init", "process 1 of a sandbox"},
 	{"shared-pids", "programs at the levels landlock and process, too"},
 	{"shared-uid", "programs at landlock and process with the server's uid, too"},
-	{"init-shared-pids", "what stands for process 1 there"},
+	{"uncounted", "programs where no cgroup counts memory, too"},
+	{"init-shared-pids", "in place of init at the levels landlock and process"},
 	{"network-broker", "programs that have network: which sockets, instead"},
 	{"network-port", "installs at landlock: what of network-broker they have not"},
 	{"shared-uid-install", "installs with the server's uid: instead of its errors"},
@@ -60,9 +61,9 @@ static const struct {
 
 #define POLICY_COUNT (sizeof(policies) / sizeof(policies[0]))
 
-/* those that programs have as well where they share pids, or the uid too; and those that
- * some have in the place of others */
-enum { SHARED_FIRST = 4, SHARED_COUNT = 2, OTHERS_FIRST = 7, OTHERS_COUNT = 6 };
+/* those that programs have as well where they share pids, or the uid too, or have no
+ * cgroup; and those that some have in the place of others */
+enum { SHARED_FIRST = 4, SHARED_COUNT = 3, OTHERS_FIRST = 8, OTHERS_COUNT = 6 };
 
 int policy_set_load(struct policy *set[POLICY_SET], struct err *e)
 {

@@ -51,6 +51,10 @@ static const char *const names[REPORTING_COUNT][POLICIES] = {
 				   "shared-uid"},
 	/* what is in base's place allows more than base does */
 	[REPORTING_ROOT] = {"root", "arguments", "network-broker"},
+	[REPORTING_APART_UNCOUNTED] = {"base", "arguments", "network-none", "uncounted"},
+	[REPORTING_BROKER_UNCOUNTED] = {"base", "arguments", "network-broker",
+					"uncounted"},
+	[REPORTING_ROOT_UNCOUNTED] = {"root", "arguments", "network-broker", "uncounted"},
 };
 
 /* What nobody will load is not compiled, and its files need not be there: a filter of no
@@ -63,6 +67,7 @@ static bool is_wanted(const struct setup *setup, int id)
 		installs = installs || setup->row[i].installs;
 	switch (id) {
 	case REPORTING_BROKER:
+	case REPORTING_BROKER_UNCOUNTED:
 		/* a session has a loopback */
 		return setup->network == NETWORK_BROKER || setup->session_row ||
 		       setup->install_network == NETWORK_BROKER;
@@ -77,6 +82,7 @@ static bool is_wanted(const struct setup *setup, int id)
 	case REPORTING_ONE_UID_POD:
 		return setup->network == NETWORK_POD;
 	case REPORTING_ROOT:
+	case REPORTING_ROOT_UNCOUNTED:
 		return setup->session_row && setup->root_ranges;
 	default:
 		return true;

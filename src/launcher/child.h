@@ -249,13 +249,13 @@ static inline enum setup_reporting_id child_reporting(const struct setup *setup,
 	const bool pod = p->network == NETWORK_POD;
 
 	if (p->root)
-		return REPORTING_ROOT;
+		return a->poll_memory ? REPORTING_ROOT_UNCOUNTED : REPORTING_ROOT;
 	if (a->level >= LEVEL_NAMESPACES && (p->network == NETWORK_BROKER || p->session))
-		return REPORTING_BROKER;
+		return a->poll_memory ? REPORTING_BROKER_UNCOUNTED : REPORTING_BROKER;
 	if (a->level >= LEVEL_NAMESPACES && a->pod)
 		return pod ? REPORTING_POD : REPORTING_POD_NONE;
 	if (a->level >= LEVEL_NAMESPACES)
-		return REPORTING_APART;
+		return a->poll_memory ? REPORTING_APART_UNCOUNTED : REPORTING_APART;
 	if (pod)
 		return a->one_uid ? REPORTING_ONE_UID_POD : REPORTING_SHARED_POD;
 	if (!a->one_uid)

@@ -160,31 +160,24 @@ static int child_load(const struct sock_filter *insns, uint32_t len, unsigned fl
  * tmpfs of the run's. Programs know kernels without, and take a file in /dev/shm instead.
  *
  * What sockets hold is counted by sockets.c. For streams it can tell how much a sender
- * left that is gone, as long as all have the same room: so there are no others, and
- * SO_SNDBUF does nothing, with success, as beyond the kernel's own bound. Netlink, which
- * nobody needs as much, is refused where it is not counted. Other families, and without
- * namespaces all of socket(), are the policies' to refuse and report.
+ * left that is gone, as long as all have the same room: so there are no others, which is
+ * the policies' to refuse and report, and SO_SNDBUF does nothing, with success, as beyond
+ * the kernel's own bound. Netlink, which nobody needs as much, is refused where it is not
+ * counted; nobody is told of that one, which a policy may allow and this kernel not.
  *
  * Foreign architectures, whose numbers differ, are killed by the policies' filter.
  */
 static int child_refuse_uncounted(const struct child *c)
 {
-	const unsigned make = child_shares(c) ? SYS_socketpair : SYS_socket;
-	const uint8_t netlink = c->abilities.sockets ? 0 : 12; /* on, or to its error */
+	const uint8_t netlink = !c->abilities.sockets && !child_shares(c);
 	const struct sock_filter insns[] = {
 		LOAD(nr),
-		IS(SYS_memfd_create, 17, 0),
-		IS(SYS_setsockopt, 10, 0),
-		IS(SYS_socketpair, 2, 0),
-		IS(make, 1, 0),
+		IS(SYS_memfd_create, 11, 0),
+		IS(SYS_setsockopt, 4, 0),
+		IS(SYS_socket, netlink, 0),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-		LOAD(args[0]), /* of a new socket */
-		IS(AF_NETLINK, netlink, 0),
-		IS(AF_UNIX, 0, 8),
-		LOAD(args[1]),
-		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xf), /* SOCK_CLOEXEC and such */
-		IS(SOCK_STREAM, 5, 0),
-		REFUSE(ESOCKTNOSUPPORT),
+		LOAD(args[0]), /* of socket */
+		IS(AF_NETLINK, 7, 4),
 		LOAD(args[1]), /* of setsockopt */
 		IS(SOL_SOCKET, 0, 2),
 		LOAD(args[2]),

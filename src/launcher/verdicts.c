@@ -181,6 +181,10 @@ static void look_violations(const struct launcher *l, const struct probe_facts *
 		if (!f->unshare_reported)
 			REASON(out, "what the container's own filter refuses, unshare "
 				    "for one, is not reported");
+		else if (l->abilities.poll_memory && !l->abilities.sockets &&
+			 !launcher_shares(l))
+			REASON(out, "AF_NETLINK, whose memory nobody counts here, is "
+				    "refused by a filter that does not report");
 	} else if (num == EBUSY) {
 		REASON(out, "whoever started this server has a seccomp listener already, "
 			    "and there can be one");

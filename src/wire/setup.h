@@ -52,6 +52,10 @@ enum setup_reporting_id {
 	REPORTING_SHARED_POD,
 	REPORTING_ONE_UID_POD,
 	REPORTING_ROOT, /* as REPORTING_BROKER, for root inside a session */
+	/* where no cgroup counts memory: */
+	REPORTING_APART_UNCOUNTED,
+	REPORTING_BROKER_UNCOUNTED,
+	REPORTING_ROOT_UNCOUNTED,
 	REPORTING_COUNT
 };
 

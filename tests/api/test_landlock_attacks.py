@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import textwrap
 
 import pytest
 
@@ -199,6 +200,42 @@ def test_there_is_no_network_and_no_socket_with_a_name(server):
         """)
     assert set(seen["families"].values()) == {"EAFNOSUPPORT"}
     assert set(seen["ifconf"].values()) == {"EPERM"}
+
+
+def test_no_datagram_reaches_a_socket_of_the_hosts(server):
+    """One of a pair of datagram sockets could send to any name, /dev/log for one. Streams have one peer."""
+    place = tempfile.mkdtemp(prefix="sandbox-host-")
+    path, name = place + "/log", f"\0sandbox-test-{os.getpid()}"
+    try:
+        os.chmod(place, 0o755)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as log, \
+             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:  # fmt: skip
+            for s, at in ((log, path), (other, name)):
+                s.bind(at)
+                s.setblocking(False)
+            os.chmod(path, 0o777)
+            r = server.execute(CALLS + textwrap.dedent(f"""
+                import asyncio, socket
+                from socket import SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET, SOCK_STREAM
+                def sends(kind):
+                    a, b = socket.socketpair(socket.AF_UNIX, kind)
+                    return [tried(a.sendto, b"x", to) for to in ({path!r}, {name!r})]
+                show(refused=[tried(sends, k) for k in (SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET)],
+                     stream=tried(socket.socketpair, socket.AF_UNIX, SOCK_STREAM),
+                     loop=tried(asyncio.run, asyncio.sleep(0)))
+                """), language="python")
+            seen = json.loads(r["stdout"])
+            assert seen == {"refused": ["ESOCKTNOSUPPORT"] * 3, "stream": "ok", "loop": "ok"}
+            for s in (log, other):
+                with pytest.raises(BlockingIOError):
+                    s.recv(1)
+    finally:
+        shutil.rmtree(place)
+    told = [v for v in r["meta"]["violations"] if v["syscall"] == "socketpair"]
+    assert {v["args"][1] for v in told} == {"0x80002", "0x80003", "0x80005"}, told
+    assert {(v["errno"], v["hint"]) for v in told} == {
+        ("ESOCKTNOSUPPORT", "only pairs of SOCK_STREAM sockets can be made here")
+    }
 
 
 @hooked

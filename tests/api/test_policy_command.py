@@ -118,6 +118,13 @@ def test_explain_tells_what_else_holds_without_namespaces():
     assert lines[9].startswith("read (") and len(lines) == 11
 
 
+def test_explain_tells_what_else_holds_where_no_cgroup_counts():
+    (said,) = re.findall(r"\n programs where no cgroup counts memory, too:\n((?:  .*\n)+)",
+                         policy("explain", "socketpair").stdout)  # fmt: skip
+    assert "uncounted.json:" in said and "ESOCKTNOSUPPORT when argument 0 = 0x1" in said, said
+    assert "no cgroup" not in policy("explain", "read").stdout
+
+
 def test_explain_names_the_policies_that_others_have_instead():
     done = policy("explain", "socket", "setuid")
     sockets, ids = done.stdout.split("setuid (")

@@ -12,6 +12,7 @@ import time
 
 import pytest
 from conftest import BINARY, TOP, Server, wait_for
+from plain import Plain
 from probes import CALLS, SLOW, Asking, at_rest, command, launcher_pid, look, settled, status_of
 
 pytestmark = pytest.mark.skipif(
@@ -338,3 +339,26 @@ def test_below_an_outer_listener_the_list_is_null_and_the_reason_is_told(below, 
     assert json.loads(r["stdout"])["got"] == ["EPERM", "EAFNOSUPPORT", "ENOSYS", "ENOSYS"]
     assert r["meta"]["violations"] is None
     assert "violations_truncated" not in r["meta"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
+def test_what_is_refused_because_no_cgroup_counts_is_told_too():
+    s = Plain({}, (), "python")
+    try:
+        assert not s.get("/isolation").json["layers"]["memory_limit"]["active"]
+        r = s.execute(CALLS + """
+import socket
+from socket import AF_UNIX, SOCK_DGRAM, SOCK_SEQPACKET, SOCK_STREAM
+show(made=[tried(socket.socket, AF_UNIX, k) for k in (SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET)],
+     pair=[tried(socket.socketpair, AF_UNIX, k) for k in (SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET)],
+     memfd=tried(os.memfd_create, "x"))
+""", language="python")
+    finally:
+        s.stop()
+    refused = ["ok", "ESOCKTNOSUPPORT", "ESOCKTNOSUPPORT"]
+    assert json.loads(r["stdout"]) == {"made": refused, "pair": refused, "memfd": "ENOSYS"}
+    told = {(v["syscall"], v["args"][1], v["errno"]) for v in r["meta"]["violations"]}
+    assert told == {(name, kind, "ESOCKTNOSUPPORT")
+                    for name in ("socket", "socketpair") for kind in ("0x80002", "0x80005")}  # fmt: skip
+    for v in r["meta"]["violations"]:
+        assert "SOCK_STREAM" in v["hint"] and v["count"] == 1, v

@@ -165,7 +165,8 @@ static const char *const names[] = {"base",        "arguments",          "networ
 				    "shared-pids", "shared-uid-install", "shared-uid",
 				    "init",        "init-shared-pids",   "server",
 				    "broker",      "network-broker",     "network-port",
-				    "network-pod", "shared-network",     "root"};
+				    "network-pod", "shared-network",     "root",
+				    "uncounted"};
 enum { NAMES = sizeof(names) / sizeof(names[0]), OF_A_PROGRAM = 6 };
 
 /* each alone; then what programs have */

@@ -55,6 +55,8 @@ static const struct {
 	NAMED(AF_XDP),
 	NAMED(SOCK_STREAM),
 	NAMED(SOCK_RAW),
+	NAMED(SOCK_CLOEXEC),
+	NAMED(SOCK_NONBLOCK),
 	NAMED(CLONE_VM),
 	NAMED(CLONE_FS),
 	NAMED(CLONE_FILES),
@@ -300,12 +302,19 @@ TEST(a_program_gets_the_same_where_refusals_are_reported)
 
 TEST(a_program_gets_the_answers_of_the_tests_for_its_network_and_user)
 {
-	static const enum setup_reporting_id with[] = {
-		REPORTING_BROKER,      REPORTING_POD,  REPORTING_POD_NONE,
-		REPORTING_ONE_UID_POD, REPORTING_ROOT, REPORTING_ROOT};
-	static const char *const rows[] = {"network.tests",  "pod.tests",
-					   "pod-none.tests", "pod-shared.tests",
-					   "network.tests",  "root.tests"};
+	static const enum setup_reporting_id with[] = {REPORTING_BROKER,
+						       REPORTING_POD,
+						       REPORTING_POD_NONE,
+						       REPORTING_ONE_UID_POD,
+						       REPORTING_ROOT,
+						       REPORTING_ROOT,
+						       REPORTING_APART_UNCOUNTED,
+						       REPORTING_BROKER_UNCOUNTED,
+						       REPORTING_ROOT_UNCOUNTED};
+	static const char *const rows[] = {
+		"network.tests",    "pod.tests",       "pod-none.tests",
+		"pod-shared.tests", "network.tests",   "root.tests",
+		"uncounted.tests",  "uncounted.tests", "uncounted.tests"};
 
 	for (size_t i = 0; i < sizeof(with) / sizeof(with[0]); i++) {
 		answers_of = with[i];

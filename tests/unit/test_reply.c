@@ -154,22 +154,22 @@ TEST(violations_have_names_errnos_arguments_and_hints)
 static const char *socket_hint(uint32_t level, uint32_t reach, uint64_t family)
 {
 	const struct result of = {.level = level, .reach = reach};
-	const uint64_t args[6] = {family, 3, 4};
+	const struct violation v = {.args = {family, 3, 4}, .errno_ret = EAFNOSUPPORT};
 
-	return violation_hint(&of, "socket", args);
+	return violation_hint(&of, "socket", &v);
 }
 
 TEST(hints_depend_on_what_was_asked_for)
 {
 	const struct result of = {.level = LEVEL_FULL};
-	const uint64_t none[6] = {0};
+	const struct violation none = {0};
 
 	CHECK(strcmp(socket_hint(LEVEL_FULL, NETWORK_NONE, AF_INET6),
 		     "sockets are denied: network is off") == 0);
 	CHECK(strcmp(socket_hint(LEVEL_FULL, NETWORK_NONE, 1ull << 32 | AF_ALG),
 		     "sockets of this family are denied") == 0);
-	CHECK(violation_hint(&of, "ptrace", none) &&
-	      !violation_hint(&of, "nonsense", none));
+	CHECK(violation_hint(&of, "ptrace", &none) &&
+	      !violation_hint(&of, "nonsense", &none));
 }
 
 TEST(hints_are_true_for_level_and_network)
@@ -188,22 +188,35 @@ TEST(hints_are_true_for_level_and_network)
 	}
 }
 
+TEST(hints_of_unix_sockets_say_which_type_works)
+{
+	const struct result of = {.level = LEVEL_FULL};
+	const struct violation type = {.args = {AF_UNIX, SOCK_DGRAM},
+				       .errno_ret = ESOCKTNOSUPPORT};
+	const struct violation family = {.args = {AF_INET, SOCK_DGRAM},
+					 .errno_ret = EAFNOSUPPORT};
+
+	CHECK(strstr(violation_hint(&of, "socket", &type), "other than SOCK_STREAM"));
+	CHECK(strstr(violation_hint(&of, "socketpair", &type), "of SOCK_STREAM"));
+	CHECK(strstr(violation_hint(&of, "socketpair", &family), "of AF_UNIX"));
+}
+
 TEST(hints_of_what_shared_processes_lack_are_given_there_only)
 {
 	static const char *const names[] = {"inotify_add_watch", "setpriority",
 					    "sched_setaffinity"};
-	const uint64_t args[6] = {0};
+	const struct violation v = {0};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		struct result of = {.level = LEVEL_LANDLOCK};
-		const char *shared = violation_hint(&of, names[i], args);
+		const char *shared = violation_hint(&of, names[i], &v);
 
 		CHECK(shared);
 		of.level = LEVEL_FULL;
-		CHECK(violation_hint(&of, names[i], args) &&
-		      violation_hint(&of, names[i], args) != shared);
+		CHECK(violation_hint(&of, names[i], &v) &&
+		      violation_hint(&of, names[i], &v) != shared);
 		of.level = LEVEL_CONTAINER; /* which is neither */
-		CHECK(!violation_hint(&of, names[i], args));
+		CHECK(!violation_hint(&of, names[i], &v));
 	}
 }
 

@@ -246,6 +246,21 @@ TEST(violations_that_nobody_heard_of_have_a_reason)
 	CHECK(!report_of(&good).layer[LAYER_VIOLATIONS].active);
 }
 
+TEST(a_refusal_that_is_not_reported_is_told_with_the_layer)
+{
+	struct layer v;
+
+	start(LEVEL_NAMESPACES);
+	l.abilities.poll_memory = true;
+	v = report_of(&good).layer[LAYER_VIOLATIONS];
+	CHECK(v.active && strstr(v.reason, "AF_NETLINK"));
+	l.abilities.sockets = true;
+	CHECK(!report_of(&good).layer[LAYER_VIOLATIONS].reason[0]);
+	l.abilities.sockets = false;
+	l.abilities.poll_memory = false;
+	CHECK(!report_of(&good).layer[LAYER_VIOLATIONS].reason[0]);
+}
+
 TEST(what_holds_in_part_is_not_the_level_full)
 {
 	struct report r;
