@@ -39,7 +39,6 @@ struct attack_run {
 	int exit_code;
 	char message[RESULT_MESSAGE];
 	bool truncated;
-	bool leaked;     /* a secret of ours was in what it gave back */
 	char said[256];  /* the first of what it wrote to stdout, as it comes */
 	char *out, *err; /* NUL-terminated, for who wants text */
 	size_t out_len, err_len;
@@ -103,7 +102,8 @@ struct battery {
 	struct attack_run *runs[8]; /* under way */
 	struct attack_run control;  /* beside the case */
 	bool stopped;               /* by a signal */
-	bool launcher_lost;         /* a run heard of its death */
+	bool leaked; /* a secret of ours was in what a run of this case gave back */
+	bool launcher_lost;  /* a run heard of its death */
 	const char *died_in; /* the case in which the launcher was found dead; or NULL */
 	struct holdings before;
 	bool log_read;      /* the kernel's log can be; */
@@ -181,8 +181,6 @@ int invariants_baseline(struct battery *b, struct err *e);
 int invariants_begin(struct battery *b, struct err *e);
 void invariants_after(struct battery *b, const struct attack *a, struct tries *t);
 void invariants_end(struct battery *b);
-/* G5: what a run gave back holds no secret */
-void invariants_secret(struct battery *b, const struct attack_run *r, struct tries *t);
 /* G2: 95 of 100 ordinary programs beside the cases took at most this long */
 bool invariants_on_time(const struct battery *b, uint64_t *out_p95, uint64_t *out_most);
 /* processes below us; nothing runs: the launcher and its workers */

@@ -242,12 +242,6 @@ static void check_log(struct battery *b, struct tries *t)
 		b->log_read = kernel_log_begin(b);
 }
 
-void invariants_secret(struct battery *b, const struct attack_run *r, struct tries *t)
-{
-	(void)b;
-	invariant(t, !r->leaked, "G5: a secret of the host came back");
-}
-
 void invariants_after(struct battery *b, const struct attack *a, struct tries *t)
 {
 	const struct holdings *was = &b->before;
@@ -255,6 +249,7 @@ void invariants_after(struct battery *b, const struct attack *a, struct tries *t
 	struct holdings is;
 	unsigned i;
 
+	invariant(t, !b->leaked, "G5: a secret of the host came back");
 	if (!launcher_lives(b) && !b->stopped) {
 		b->died_in = a->id;
 		invariant(t, false, "G1: the launcher died");

@@ -93,10 +93,10 @@ void battery_on_done(void *arg, uint64_t who, const struct result *res)
 	snprintf(r->message, sizeof(r->message), "%s", res->message);
 	keep(&res->out.kept, &r->out, &r->out_len);
 	keep(&res->err.kept, &r->err, &r->err_len);
-	r->leaked = holds(r->out, r->out_len, b->canary) ||
-		    holds(r->err, r->err_len, b->canary);
+	b->leaked |= holds(r->out, r->out_len, b->canary) ||
+		     holds(r->err, r->err_len, b->canary);
 	for (i = 0; i < res->file_count; i++)
-		r->leaked |= holds(res->files[i].bytes, res->files[i].len, b->canary);
+		b->leaked |= holds(res->files[i].bytes, res->files[i].len, b->canary);
 	buf_init(&json, JSON_CAP);
 	if (reply_result(&json, res) == 0)
 		keep(&json, &r->json, &r->json_len);
@@ -344,7 +344,6 @@ void run_inside(struct battery *b, struct tries *t, struct attack_run *r)
 	run_whole(b, r);
 	expect(t, r->outcome.warm || !run_forks(b, r), "it was not forked");
 	(void)run_tell(r, t);
-	invariants_secret(b, r, t);
 }
 
 bool battery_warm(const struct battery *b)

@@ -295,6 +295,23 @@ def test_a_secret_that_comes_back_is_noticed():
     assert other["status"] == "ok", other
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can write below /usr")
+def test_a_secret_that_any_run_of_a_case_gives_back_is_noticed():
+    """RS11's runs say nothing of themselves, and this shell tells the secret before each."""
+    with tempfile.TemporaryDirectory(prefix="sandbox-home-", dir="/usr/local") as home:
+        os.chmod(home, 0o755)
+        with open(home + "/bash", "w", encoding="ascii") as f:
+            f.write('#!/bin/bash\n[ "$1" = --version ] || '
+                    f'cat {home}/sandbox-canary-*\nexec /bin/bash "$@"\n')  # fmt: skip
+        os.chmod(home + "/bash", 0o755)
+        args = ("--json", "--mode", "shell", "--case", "RS11,IL05")
+        done = selftest(*args, HOME=home, PATH=f"{home}:/usr/bin:/bin")
+    (bombs, other) = json.loads(done.stdout)["cases"]
+    assert done.returncode == 1 and bombs["status"] == "failed", (bombs, done.stderr)
+    assert bombs["observed"] == "G5: a secret of the host came back", bombs
+    assert other["status"] == "ok", other
+
+
 @pytest.mark.parametrize("how", ["--json", "--junit"])
 def test_a_gate_does_not_open_when_nothing_was_tried(how):
     """XS05 is pending and PC13 cannot be tried: neither held."""
