@@ -165,6 +165,20 @@ static void look_landlock(const struct launcher *l, const struct probe_facts *f,
 	out->active = s->comm_err == EACCES || (abi >= 6 && s->signal_err == EPERM);
 	EVIDENCE(out, "ABI %d; writing /proc/self/comm: %s; signal to process 1: %s", abi,
 		 verdicts_word(s->comm_err), verdicts_word(s->signal_err));
+	if (out->active)
+		return;
+	/* what else it forbids the mounts and the filter refuse too, and before it */
+	if (abi < 6 && !l->abilities.private_proc) {
+		REASON(out,
+		       "every run has it, but nothing shows: there is no /proc to write "
+		       "to, and signals are its concern from ABI 6 on");
+		FIX(out, "unmask /proc (procMount: Unmasked, or --security-opt "
+			 "unmask=ALL), or Linux 6.12");
+	} else {
+		REASON(out, "nothing that Landlock forbids was refused");
+		FIX(out, "use another kernel: this one takes the rules and "
+			 "does not keep them");
+	}
 }
 
 static void look_violations(const struct launcher *l, const struct probe_facts *f,

@@ -163,6 +163,34 @@ TEST(landlock_is_seen_by_one_effect_or_the_other)
 	CHECK(report_of(&f).level == LEVEL_NAMESPACES);
 }
 
+TEST(landlock_that_shows_no_effect_is_told_why)
+{
+	struct probe_facts f;
+	struct layer seen;
+
+	start(LEVEL_NAMESPACES);
+	f = good;
+	f.seen.comm_err = ENOENT;
+	CHECK(!report_of(&f)
+		       .layer[LAYER_LANDLOCK]
+		       .reason[0]); /* the signal was refused */
+	l.abilities.private_proc = false;
+	l.abilities.landlock_abi = 5;
+	f.seen.signal_err = 0;
+	seen = report_of(&f).layer[LAYER_LANDLOCK];
+	CHECK(!seen.active && strstr(seen.reason, "no /proc") && seen.fix[0]);
+	CHECK(report_of(&f).level == LEVEL_NAMESPACES);
+	/* but where there was something to see, it does not hold */
+	l.abilities.private_proc = true;
+	f.seen.comm_err = 0;
+	seen = report_of(&f).layer[LAYER_LANDLOCK];
+	CHECK(!seen.active && strstr(seen.reason, "was refused") && seen.fix[0]);
+	l.abilities.private_proc = false;
+	l.abilities.landlock_abi = 6;
+	seen = report_of(&f).layer[LAYER_LANDLOCK];
+	CHECK(!seen.active && strstr(seen.reason, "was refused"));
+}
+
 TEST(a_kernel_without_landlock_is_excused_and_who_refuses_it_is_not)
 {
 	static const struct {
