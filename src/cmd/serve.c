@@ -390,6 +390,9 @@ static int supervise(struct supervisor *s, struct err *e)
 		return -1;
 	if (unwanted())
 		return 0;
+	/* its environment and memory have what the others gave up: /proc/PID is root's */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return err_errno(e, "close our memory to others");
 	if (expect_ready(s, e) < 0 || start_launcher(s, e) < 0 ||
 	    start_broker(s, e) < 0 || start_server(s, e) < 0)
 		return -1;

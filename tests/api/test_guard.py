@@ -256,9 +256,10 @@ def test_the_kernel_says_that_it_has_no_rights(inside):
 
 def test_nobody_but_root_can_look_into_it(inside):
     names = ("environ", "maps", "mem", "fd", "exe", "cwd", "root", "auxv", "stack")
-    for name in names:
-        st = os.lstat(f"/proc/{inside.server}/{name}")
-        assert (st.st_uid, st.st_gid) == (0, 0), name
+    for pid in (inside.server, inside.launcher, inside.proc.pid):
+        for name in names:
+            st = os.lstat(f"/proc/{pid}/{name}")
+            assert (st.st_uid, st.st_gid) == (0, 0), name
     # its own user is not let in
     code = (
         "import os, sys\n"
@@ -272,10 +273,13 @@ def test_nobody_but_root_can_look_into_it(inside):
     )
     uid = int(status_of(inside.server)["Uid"].split()[0])
     user = type(inside.user)(("x", "x", uid, uid, "", "/", ""))
-    args = ["/usr/bin/python3", "-c", code, str(inside.server), "environ", "maps", "mem", "fd"]
-    p = as_user(user, args, {"PATH": "/usr/bin:/bin"}, stdout=subprocess.PIPE)
-    out = p.communicate(timeout=30)[0].decode().split("\n")
-    assert out[:-1] == [f"{f} refused" for f in ("environ", "maps", "mem", "fd")]
+    # the supervisor, which has the secrets, where that is the same user
+    pids = [inside.server] + [inside.proc.pid] * (inside.user.pw_uid != 0)
+    for pid in pids:
+        args = ["/usr/bin/python3", "-c", code, str(pid), "environ", "maps", "mem", "fd"]
+        p = as_user(user, args, {"PATH": "/usr/bin:/bin"}, stdout=subprocess.PIPE)
+        out = p.communicate(timeout=30)[0].decode().split("\n")
+        assert out[:-1] == [f"{f} refused" for f in ("environ", "maps", "mem", "fd")]
 
 
 def readable_memory(pid):
