@@ -153,6 +153,17 @@ void rs03_outside(struct battery *b, struct tries *t);
 void rs15(struct tries *t);
 void rs15_outside(struct battery *b, struct tries *t);
 
+/* ---- attack_policy.c: for SY01 ---- */
+#define POLICY_CALLS_HEX 151
+/* the calls that the binary's own policy lets through at all, a bit each from 0 on */
+void policy_calls(char out[POLICY_CALLS_HEX + 1]);
+/* the policies of the directory in force refuse what those of the binary do */
+void expect_policies(struct tries *t);
+
+/* ---- attack_options.c: rows of SY about arguments ---- */
+void sy08(struct tries *t);
+void sy10(struct tries *t);
+
 /* ---- attack_egress.c: rows of NW about runs that have network ---- */
 void nw08(struct tries *t);
 void nw08_outside(struct battery *b, struct tries *t);

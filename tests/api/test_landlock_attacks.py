@@ -16,9 +16,9 @@ import textwrap
 
 import pytest
 
-from conftest import SANITIZED, _name, _tree, wait_for
+from conftest import _name, _tree, wait_for
 from probes import CALLS, SLOW, launcher_pid, look, status_of
-from shared import KINDS, Locked, locked_command, nobody, server  # noqa: F401, a fixture
+from shared import KINDS, Locked, nobody, server  # noqa: F401, a fixture
 from support import Later, check_healthy, marked, new_mark
 from test_12_failing_steps import hooked
 
@@ -468,17 +468,3 @@ def test_a_killed_init_ends_its_run_and_leaves_nobody(server):
     asked.thread.join(30)
     assert asked.over()
     check_healthy(server)
-
-
-@pytest.mark.skipif(SANITIZED, reason="selftest runs this binary inside, where no sanitizer can")
-def test_selftest_knows_that_processes_are_looked_at_and_not_counted():
-    """One uid for all: who has too many is ended, where others are refused more."""
-    command, env, copy = locked_command(
-        "plain", "selftest", "--json", "--case", "PR01,RS01,PC08,XS09,DG01", SANDBOX_MIN_ISOLATION="landlock")
-    try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=100)
-        cases = {c["id"]: c for c in json.loads(done.stdout)["cases"]}
-        assert {i: c["observed"] for i, c in cases.items() if c["status"] != "ok"} == {}
-        assert "forks: ended" in cases["RS01"]["observed"]
-    finally:
-        shutil.rmtree(copy)

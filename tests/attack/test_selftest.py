@@ -9,6 +9,7 @@ once, by a build with test hooks, and its cases must fail.
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -16,7 +17,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 
 import pytest
-from conftest import BINARY, LEAVES_ROOT, SANITIZED, _children
+from conftest import BINARY, LEAVES_ROOT, SANITIZED, TOP, _children
 from probes import as_user, binary_for_all, clean_env, part, plain_user
 
 GROUPS = {"NS", "FS", "PR", "SY", "RS", "PC", "NW", "XS", "IL", "IN", "DG"}
@@ -209,6 +210,78 @@ def test_a_step_that_fails_leaves_nothing_to_try():
     assert done.returncode == 1 and 'sandbox step "seccomp" failed' in done.stderr
     done = selftest("--case", "NS02", SANDBOX_TEST_FAULT="-capabilities")  # a later step notices
     assert done.returncode == 1 and 'sandbox step "identity" failed' in done.stderr
+
+
+@pytest.fixture
+def policies(tmp_path):
+    """The policies that programs have, as files of an operator's."""
+    for name in os.listdir(f"{TOP}/policy"):
+        if name not in ("server.json", "broker.json", "image.json"):
+            shutil.copy(f"{TOP}/policy/{name}", tmp_path)
+    return tmp_path
+
+
+def rewrite(file, change):
+    text = json.loads(file.read_text())
+    text["syscalls"] = change(text["syscalls"])
+    file.write_text(json.dumps(text))
+
+
+def allowing(*names):
+    """Rules that let these calls through, which all others refuse."""
+    def change(rules):
+        for rule in rules:
+            rule["names"] = [n for n in rule["names"] if n not in names]
+        return rules + [{"names": names, "action": "SCMP_ACT_ALLOW"}]
+    return change
+
+
+def without(*comments):
+    """Rules but for those that say that."""
+    def change(rules):
+        left = [r for r in rules if not r.get("comment", "").startswith(comments)]
+        assert len(left) <= len(rules) - len(comments)
+        return left
+    return change
+
+
+# a change of a file, and what cases say of it
+HOLES = {
+    "calls that the kernel would serve": (
+        "base", allowing("process_madvise", "process_mrelease", "quotactl_fd"),
+        {"SY01": "440 is not refused; 448 is not refused; base.json lets through",
+         "SY06": "process_madvise: EBADF"}),
+    "calls that the kernel refuses by itself": (
+        "base", allowing("vhangup", "kexec_file_load"),
+        {"SY01": "base.json lets through what ours refuses: kexec_file_load; "
+                 "base.json lets through what ours refuses: vhangup"}),
+    "a call by its number": (
+        "base", lambda rules: rules + [{"names": ["468"], "action": "SCMP_ACT_ALLOW"}],
+        {"SY01": "base.json lets through what ours refuses: "}),
+    "requests": (
+        "arguments", without("TIOCSTI", "TIOCLINUX", "F_SETLEASE", "SOL_SOCKET, SO_ATTACH_FILTER"),
+        {"SY10": "TIOCSTI: ENOTTY", "SY01": "arguments.json lets through what ours refuses: ioctl"}),
+    "a level that is not this one": (
+        "shared-pids", without("SOCK_DGRAM"),
+        {"SY01": "shared-pids.json lets through what ours refuses: socketpair"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("hole", HOLES)
+def test_a_hole_in_the_operators_policies_is_noticed(policies, hole):
+    name, change, wanted = HOLES[hole]
+    rewrite(policies / f"{name}.json", change)
+    done = selftest("--json", "--case", "SY01,SY06,SY10", SANDBOX_POLICY_DIR=str(policies))
+    assert done.stdout, done.stderr
+    missed = failed(json.loads(done.stdout))
+    assert done.returncode == 1 and set(missed) == set(wanted), missed
+    for case, said in wanted.items():
+        assert said in missed[case], missed
+
+
+def test_the_same_policies_from_a_directory_hold(policies):
+    done = selftest("--json", "--case", "SY", SANDBOX_POLICY_DIR=str(policies))
+    assert done.returncode == 0 and failed(json.loads(done.stdout)) == {}, done.stderr
 
 
 def interrupted(cases, after, what, before=(), **env):
