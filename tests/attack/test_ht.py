@@ -6,6 +6,7 @@ HT14, the public rules for JSON readers, is a table in tests/unit; HT24 is `make
 test_sessions.py.
 """
 
+import base64
 import json
 import random
 import re
@@ -228,12 +229,23 @@ def test_ht12_a_token_that_nobody_wants_changes_nothing(target):
     b'{"code":"x","timeout_seconds":1e400}', b'{"code":"\\ud800"}', b'\xef\xbb\xbf{"code":"x"}',
     '{"code":"x"}'.encode("utf-16"), b'{"code":"x"/**/}', b'{"code":"x",}', b'{"code":"x","timeout_seconds":NaN}',
     b'{"language":"python","language":"shell","code":"x"}', b'{"code":"x","files":{},"files":{}}',
+    b'{"code":"x","language":"' + b"x" * 1000000 + b'"}', b'{"code":"x","timeout_seconds":-0.0001}', b'{"code":"x","timeout_seconds":-}',
+    b'{"code":"x","timeout_seconds":00}',
 ], ids=lambda b: repr(b[:20]))  # fmt: skip
 def test_ht13_hostile_json(target, body):
     begin = time.monotonic()
     r = target.post("/execute", body)
     assert r.status in (400, 413), r
     assert time.monotonic() - begin < 2 * SLOW
+
+
+@pytest.mark.parametrize("zero", ["-0", "-0.0", "-0e400", "0"])
+def test_ht13_zero_with_a_sign_is_zero(target, zero):
+    """The deadline that nobody asked for, not one in the past or none."""
+    usual = target.execute("print(1)")["meta"]["resource_limits"]["timeout_sec"]
+    r = target.post("/execute", b'{"code":"print(1)","timeout_seconds":%s}' % zero.encode())
+    assert r.status == 200 and r.json["stdout"] == "1\n", r
+    assert r.json["meta"]["resource_limits"]["timeout_sec"] == usual
 
 
 BAD_NAMES = ["../x", "/etc/x", "a/../../x", "a//b", "./a", "", ".", "..", "a\0b", "x" * 4097, "y" * 256, "a/",
@@ -244,6 +256,19 @@ BAD_NAMES = ["../x", "/etc/x", "a/../../x", "a//b", "./a", "", ".", "..", "a\0b"
 def test_ht15_names_of_files(target, name):
     r = target.post("/execute", {"code": "print(1)", "files": {name: "eA=="}})
     assert r.status == 400 and r.json["code"], r
+
+
+def test_ht15_names_are_bytes_and_mean_nothing_else(target):
+    """What others take for a separator, a device, an option or the same letter is a name like any."""
+    names = ["..\\x", "a\\b", "C:x", "con", "nul.txt", "-rf", "--", "a:b", "e\u0301", "\u00e9", "$(id)", "*", "~", " "]
+    files = {name: base64.b64encode(name.encode()).decode() for name in names}
+    r = target.execute(
+        "import json, os\nprint(json.dumps({n: open(n).read() for n in os.listdir('.') if os.path.isfile(n)}))",
+        files=files,
+    )
+    seen = json.loads(r["stdout"])
+    seen.pop("script.py", None)
+    assert seen == {name: name for name in names}
 
 
 def test_ht15_a_file_that_is_a_directory_too(target):
