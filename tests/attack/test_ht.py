@@ -229,8 +229,8 @@ def test_ht12_a_token_that_nobody_wants_changes_nothing(target):
     b'{"code":"x","timeout_seconds":1e400}', b'{"code":"\\ud800"}', b'\xef\xbb\xbf{"code":"x"}',
     '{"code":"x"}'.encode("utf-16"), b'{"code":"x"/**/}', b'{"code":"x",}', b'{"code":"x","timeout_seconds":NaN}',
     b'{"language":"python","language":"shell","code":"x"}', b'{"code":"x","files":{},"files":{}}',
-    b'{"code":"x","language":"' + b"x" * 1000000 + b'"}', b'{"code":"x","timeout_seconds":-0.0001}', b'{"code":"x","timeout_seconds":-}',
-    b'{"code":"x","timeout_seconds":00}',
+    b'{"code":"x","language":"' + b"x" * 1000000 + b'"}', b'{"code":"x","timeout_seconds":-0.0001}',
+    b'{"code":"x","timeout_seconds":-}', b'{"code":"x","timeout_seconds":00}',
 ], ids=lambda b: repr(b[:20]))  # fmt: skip
 def test_ht13_hostile_json(target, body):
     begin = time.monotonic()

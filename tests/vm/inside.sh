@@ -441,6 +441,28 @@ quota_tests() {
 	[ "$failed" = 0 ] || tail -n 30 /run/serve.log
 }
 
+# case PC13 of selftest, which must not touch the clock of a host: this one is ours
+clock_tests() {
+	port=8094
+	in_cgroup $cg/service/alone "$SANDBOX_SERVER" serve --port $port --mode shell --warm 1 \
+		--state-dir /run/clock >/run/serve.log 2>&1 &
+	wait_ready 200
+	verdict $? 'clock: a server is ready'
+	for step in '+1 day' '-2 days' '+1 day'; do
+		asked shell 'sleep 1001' ',"timeout_seconds":3' &
+		asking=$!
+		sleep 1
+		date -s "$step" >/dev/null
+		verdict $? "clock: stepped by $step during a run"
+		wait $asking
+		expect "clock: $step: the deadline does not care" '.meta.verdict == "timeout" and
+			.execution_time_ms >= 2900 and .execution_time_ms < 4500'
+	done
+	# shellcheck disable=SC2046 # one number
+	kill -TERM $(pgrep -o -f " serve --port $port ")
+	wait
+}
+
 echo "kernel $(uname -r), controllers: $(cat $cg/cgroup.controllers)"
 chmod -R a+rX /run/build
 
@@ -469,6 +491,7 @@ if [ -x "$SANDBOX_SERVER" ]; then
 	session_tests user in_cgroup $cg/user/alone $user
 	lost_cgroup_tests
 	quota_tests
+	clock_tests
 else
 	verdict 1 'sandbox-server was built'
 fi
