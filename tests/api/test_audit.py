@@ -13,6 +13,7 @@ import pytest
 
 from conftest import SANITIZED, wait_for
 from probes import command
+from test_lifecycle import asleep
 from test_mcp_stdio import Stdio
 from tokens import TokenFile, bearer
 
@@ -355,13 +356,15 @@ def test_lines_that_are_never_written_are_a_failed_end(start, tmp_path):
 
 def test_runs_that_a_stop_ends_are_told_too(serve, audit):
     s = serve(SANDBOX_GRACE_SEC="0")
-    c = s.raw(b'POST /execute HTTP/1.1\r\nHost: localhost\r\nContent-Length: 19\r\n\r\n{"code":"sleep 60"}')
-    wait_for(lambda: s.load() == 1)
+    code = "echo begun; sleep 60"
+    events = s.events(code, "application/x-ndjson")
+    assert next(events)[0] == "stdout"
+    wait_for(lambda: asleep(s))
     s.stop()
-    c.close()
+    assert list(events)[-1][0] == "result"
     (run,) = runs(audit)
-    assert (run["verdict"], run["error"]) == ("failed", "server_stopped")
-    assert run["code_sha256"] == hashlib.sha256(b"sleep 60").hexdigest()
+    assert run["verdict"] == "signal" and "error" not in run, run
+    assert run["code_sha256"] == hashlib.sha256(code.encode()).hexdigest()
     assert_intact(audit, count=3)
 
 
