@@ -23,6 +23,7 @@
 #include "base/num.h"
 #include "cmd/cmd.h"
 #include "image/image.h"
+#include "session/session.h"
 
 #define WANTED "want list, add, pull or remove (try image --help)"
 #define MAX_MB 8192
@@ -130,6 +131,14 @@ static int list(int store_fd, const struct options *o, struct err *e)
 	return fflush(stdout) == 0 ? 0 : err_errno(e, "write the list");
 }
 
+/* the whole one is beside it, if there is one */
+static bool is_partial(const char *file)
+{
+	const size_t len = strlen(file), end = strlen(SESSION_PARTIAL);
+
+	return len > end && strcmp(file + len - end, SESSION_PARTIAL) == 0;
+}
+
 /* 1: of a session that has it, 0: of another; -1 and *e: nobody can tell */
 static int file_names(int dir_fd, const char *file, const char *name, struct err *e)
 {
@@ -166,7 +175,7 @@ static int sessions_of(const struct settings *s, const char *name, struct err *e
 	if (path && !dir && errno != ENOENT)
 		return err_errno(e, "read '%s'", path);
 	while (dir && is >= 0 && (d = readdir(dir))) {
-		if (d->d_name[0] == '.')
+		if (d->d_name[0] == '.' || is_partial(d->d_name))
 			continue;
 		is = file_names(dirfd(dir), d->d_name, name, e);
 		n += is;

@@ -54,8 +54,8 @@ void session_count_places(struct launcher *l)
 			 l->sessions.places_most);
 }
 
-/* owner: 0: whoever */
-static void yield_one(struct launcher *l, uint64_t owner)
+/* owner: 0: whoever; false: nobody's is idle */
+static bool yield_one(struct launcher *l, uint64_t owner)
 {
 	struct session *s, *oldest = NULL;
 
@@ -65,10 +65,11 @@ static void yield_one(struct launcher *l, uint64_t owner)
 		    (!oldest || s->used_ns < oldest->used_ns))
 			oldest = s;
 	if (!oldest)
-		return;
+		return false;
 	log_debug("session.yields", "uid=%u", (unsigned)oldest->uid);
 	oldest->yields = true;
 	session_end(oldest, "session_end", ECANCELED);
+	return true;
 }
 
 struct room {
@@ -116,10 +117,9 @@ const char *session_no_room(struct launcher *l, uint64_t owner, bool another)
 
 	if (most.places < (owner ? 4 : 2))
 		return "session_never";
-	if (another && owner && is_nearly_full(&own, &half))
-		yield_one(l, owner);
-	else if (another && is_nearly_full(&all, &most))
-		yield_one(l, 0);
+	if (another && !(owner && is_nearly_full(&own, &half) && yield_one(l, owner)) &&
+	    is_nearly_full(&all, &most))
+		(void)yield_one(l, 0); /* all are used: then it is full */
 	if (owner && is_full(&own, &half, another))
 		return "session_share";
 	return is_full(&all, &most, another) ? "session_room" : NULL;

@@ -185,6 +185,13 @@ bool stack_has(const struct session_stack *s, const char *layer)
 	return i < s->depth;
 }
 
+bool stack_is_below(const struct session_stack *now, const struct session_stack *frozen)
+{
+	return now->depth > frozen->depth &&
+	       memcmp(now->layer[now->depth - frozen->depth], frozen->layer,
+		      frozen->depth * sizeof(frozen->layer[0])) == 0;
+}
+
 void stack_pop(struct session_stack *s)
 {
 	s->depth--;

@@ -58,6 +58,8 @@ int stack_open_top(const struct session_stack *s, int pool_fd);
 /* nothing has been written since it was made */
 bool stack_top_empty(const struct session_stack *s, int pool_fd);
 bool stack_has(const struct session_stack *s, const char *layer);
+/* layers were frozen on these since, and none of them was taken away */
+bool stack_is_below(const struct session_stack *now, const struct session_stack *frozen);
 /* the name of an image's directory, and nothing that leads elsewhere */
 bool stack_image_ok(const char *name);
 

@@ -259,12 +259,14 @@ static void tell_diff(struct session_work *w, int status)
 	launcher_send(w->launcher, &m, &w->mem_fd);
 }
 
-/* layers were frozen on these since, and none of them was taken away */
-static bool is_below(const struct session_stack *now, const struct session_stack *frozen)
+/* the session's stack; -1: what was merged is not in it any more */
+static int open_frozen(struct launcher *l, const uint8_t key[SESSION_KEY],
+		       const struct session_flat *flat, struct session_stack *out)
 {
-	return now->depth > frozen->depth &&
-	       memcmp(now->layer[now->depth - frozen->depth], frozen->layer,
-		      frozen->depth * sizeof(frozen->layer[0])) == 0;
+	uid_t uid;
+	auto_fd int fd = session_dir_read(l, key, NULL, out, &uid);
+
+	return fd >= 0 && stack_is_below(out, &flat->frozen) ? take_fd(&fd) : -1;
 }
 
 static void drop_flat(struct launcher *l, const uint8_t key[SESSION_KEY],
@@ -283,10 +285,9 @@ static void put_flat(struct launcher *l, const uint8_t key[SESSION_KEY],
 {
 	const unsigned had = flat->frozen.depth;
 	struct session_stack now;
-	uid_t uid;
-	auto_fd int fd = session_dir_read(l, key, NULL, &now, &uid);
+	auto_fd int fd = open_frozen(l, key, flat, &now);
 
-	if (fd < 0 || !is_below(&now, &flat->frozen)) {
+	if (fd < 0) {
 		drop_flat(l, key, flat);
 		return;
 	}
@@ -310,13 +311,17 @@ void session_flat_put(struct session *s)
 static void take_flat(struct session_work *w, int status)
 {
 	struct session *s = session_find(w->launcher, w->key);
+	struct session_stack now;
+	auto_fd int fd = status ? open_frozen(w->launcher, w->key, w->flat, &now) : -1;
 
 	if (status != 0) {
 		const int num = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
 
-		log_error("session.flatten", "status=%d error=\"%s\"", status,
-			  strerror(num));
-		session_not_merged(w->launcher, w->key, num);
+		if (fd >= 0) { /* its layers have not gone meanwhile */
+			log_error("session.flatten", "status=%d error=\"%s\"", status,
+				  strerror(num));
+			session_not_merged(w->launcher, w->key, num);
+		}
 		drop_flat(w->launcher, w->key, w->flat);
 	} else if (s) {
 		s->flat = take_ptr(&w->flat);

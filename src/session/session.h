@@ -22,7 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SESSION_OWNER 65 /* a token's name, with its NUL */
+#define SESSION_OWNER 65           /* a token's name, with its NUL */
+#define SESSION_PARTIAL ".partial" /* ends the names of files that are being written */
 
 struct buf;
 struct err;

@@ -38,7 +38,6 @@
 
 #define FILE_BYTES (16 << 20) /* variables and paths: a byte may take six */
 #define NAME_BYTES (2 * SESSION_KEY + sizeof(".json"))
-#define PARTIAL ".partial"
 #define VERSION 1 /* of the form of a file; the first had none, and the same members */
 
 static_assert(STORE_MOST == TOKEN_SESSIONS_MOST, "a token may have all");
@@ -208,10 +207,10 @@ static int describe(const struct session *one, struct buf *b)
  * the disk before anybody is told */
 static int write_whole(int dir_fd, const char *name, const struct buf *b)
 {
-	char partial[NAME_BYTES + sizeof(PARTIAL)];
+	char partial[NAME_BYTES + sizeof(SESSION_PARTIAL)];
 	auto_fd int fd = -1;
 
-	snprintf(partial, sizeof(partial), "%s" PARTIAL, name);
+	snprintf(partial, sizeof(partial), "%s" SESSION_PARTIAL, name);
 	fd = openat(dir_fd, partial,
 		    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
@@ -390,8 +389,9 @@ int sessions_load(struct sessions *s, struct err *e)
 
 		if (d->d_name[0] == '.')
 			continue;
-		if (len > strlen(PARTIAL) &&
-		    strcmp(d->d_name + len - strlen(PARTIAL), PARTIAL) == 0)
+		if (len > strlen(SESSION_PARTIAL) &&
+		    strcmp(d->d_name + len - strlen(SESSION_PARTIAL), SESSION_PARTIAL) ==
+			    0)
 			(void)unlinkat(s->index_fd, d->d_name, 0); /* never told of */
 		else
 			rc = load_one(s, d->d_name, e);
