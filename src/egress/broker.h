@@ -108,6 +108,8 @@ struct broker {
 	uint64_t deadline_ns;
 	unsigned total, active;
 	_Atomic uint64_t bytes_left;
+	/* where the names of an install's indexes led so far */
+	_Atomic bool index_private, index_public;
 	pthread_mutex_t lock; /* of connection[].used and descriptors, active, and news */
 	struct connection connection[BROKER_CONNECTIONS];
 };
@@ -128,7 +130,7 @@ enum egress_verdict connection_serve(struct connection *c);
 int reach_wait(int fd, short events, uint64_t until_ns);
 int reach_send(int fd, const void *bytes, size_t len, uint64_t until_ns);
 /* EGRESS_OK: *out_fd leads there; *out_via: by this proxy, which has agreed to it */
-enum egress_verdict reach_host(const struct broker *b, const struct proxy_request *r,
+enum egress_verdict reach_host(struct broker *b, const struct proxy_request *r,
 			       int *out_fd, const struct upstream **out_via);
 
 /* ---- relay.c: until both sides have ended. tls: the only host that TLS may name, or

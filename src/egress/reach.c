@@ -91,13 +91,26 @@ static int resolve(const char *host, enum how how, struct answers *out)
 	return out->count ? 0 : -1;
 }
 
-/* leaves what may be reached */
-static void check(const struct rules *rules, unsigned port, int reach, struct answers *a)
+/*
+ * Leaves what may be reached. An index that the operator named may be private, as no
+ * other name may: where all of them are, in a network of the operator's, so may be the
+ * hosts that they name.
+ */
+static void check(struct broker *b, unsigned port, int reach, struct answers *a)
 {
+	const bool of_index = reach >= REACH_PRIVATE;
 	unsigned i, kept = 0;
 
+	for (i = 0; of_index && i < a->count; i++) {
+		if (address_reach(&a->address[i]) == REACH_PUBLIC)
+			b->index_public = true;
+		else
+			b->index_private = true;
+	}
+	if (!of_index && b->index_private && !b->index_public)
+		reach = REACH_PRIVATE;
 	for (i = 0; i < a->count; i++)
-		if (rules_address(rules, &a->address[i], port, reach))
+		if (rules_address(&b->order.rules, &a->address[i], port, reach))
 			a->address[kept++] = a->address[i];
 	a->refused = a->count - kept;
 	a->count = kept;
@@ -161,14 +174,14 @@ static int ask_tunnel(int fd, const struct upstream *u, const struct proxy_reque
 }
 
 /* what is checked is what this host resolves; a proxy may know names that it does not */
-static enum egress_verdict reach_by(const struct broker *b, const struct proxy_request *r,
+static enum egress_verdict reach_by(struct broker *b, const struct proxy_request *r,
 				    int reach, const struct upstream *u, int *out_fd)
 {
 	struct answers a;
 	auto_fd int fd = -1;
 
 	if (resolve(r->host.text, AS_CHECKED, &a) == 0) {
-		check(&b->order.rules, r->port, reach, &a);
+		check(b, r->port, reach, &a);
 		if (a.refused)
 			return EGRESS_BAD_ADDRESS;
 	}
@@ -184,7 +197,7 @@ static enum egress_verdict reach_by(const struct broker *b, const struct proxy_r
 	return EGRESS_OK;
 }
 
-enum egress_verdict reach_host(const struct broker *b, const struct proxy_request *r,
+enum egress_verdict reach_host(struct broker *b, const struct proxy_request *r,
 			       int *out_fd, const struct upstream **out_via)
 {
 	const int reach = rules_host(&b->order.rules, &r->host, r->port);
@@ -198,7 +211,7 @@ enum egress_verdict reach_host(const struct broker *b, const struct proxy_reques
 		return reach_by(b, r, reach, *out_via, out_fd);
 	if (resolve(r->host.text, AS_CHECKED, &a) < 0)
 		return EGRESS_NOT_RESOLVED;
-	check(&b->order.rules, r->port, reach, &a);
+	check(b, r->port, reach, &a);
 	if (a.count == 0)
 		return EGRESS_BAD_ADDRESS;
 	fd = connect_any(&a, r->port);

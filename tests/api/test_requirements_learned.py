@@ -25,9 +25,9 @@ def place():
     shutil.rmtree(top)
 
 
-@pytest.fixture(params=["index.test", "private.test"], name="from_index")
+@pytest.fixture(scope="module", params=["index.test", "private.test"], name="from_index")
 def _from_index(request, world, place):
-    """A server whose index is public, and one whose index is not: what that one names is, all the same."""
+    """A server whose index is public, and one whose index is not."""
     wheels = os.path.dirname(Outside.certificate) + "/wheels"
     os.makedirs(wheels, exist_ok=True)
     for name in ("greet", "near", "here", "odd", "bare"):
@@ -50,23 +50,44 @@ REFUSED = "has an index's files and is not public: name it in SANDBOX_PYTHON_IND
 
 
 @pytest.mark.parametrize(
-    "wanted, host, says",
+    "wanted, says",
     [
-        ("near", "private.test:80", f"host 'private.test' {REFUSED}"),
-        ("here", "loop.test:80", f"host 'loop.test' {REFUSED}"),
-        ("odd", "files.test:22", "host 'files.test' is not of an index"),
-        ("bare", "10.77.0.2:80", "host '10.77.0.2' is not of an index"),
-        ("to-near", "private.test:80", f"host 'private.test' {REFUSED}"),
-        ("to-odd", "files.test:22", "host 'files.test' is not of an index"),
-        ("to-bare", "10.77.0.2:80", "host '10.77.0.2' is not of an index"),
+        ("here", f"host 'loop.test' {REFUSED}"),
+        ("odd", "host 'files.test' is not of an index"),
+        ("bare", "host '10.77.0.2' is not of an index"),
+        ("to-odd", "host 'files.test' is not of an index"),
+        ("to-bare", "host '10.77.0.2' is not of an index"),
     ],
 )
-def test_what_is_not_public_or_at_an_odd_port_is_not(from_index, world, wanted, host, says):
-    if host.startswith(from_index.index):
-        pytest.skip("that is the index itself, which the operator named")
+def test_what_is_near_or_at_an_odd_port_or_has_no_name_is_not(from_index, world, wanted, says):
+    refused(from_index, world, wanted, says)
+
+
+@pytest.mark.parametrize("wanted", ["near", "to-near"])
+def test_a_private_host_is_one_where_the_index_is_private_itself(from_index, world, wanted):
+    if from_index.index == "index.test":
+        refused(from_index, world, wanted, f"host 'store.test' {REFUSED}")
+    else:
+        asked = len(world.asked()["hits"])
+        r = from_index.execute("1", requirements=[wanted])
+        assert "refused_host" not in r["stderr"] and REFUSED not in r["stderr"], r
+        assert ("store.test" in {h for h, _ in world.asked()["hits"][asked:]}), r
+
+
+def test_one_public_index_keeps_private_hosts_closed(world, place):
+    index = "http://private.test/simple http://index.test/simple"
+    s = make({"SANDBOX_PYTHON_INDEX": index, "PATH": f"{place}/bin:{Outside.path}"})
+    try:
+        r = s.execute("1", requirements=["near"])
+        assert f"host 'store.test' {REFUSED}" in failed(r, "refused_host"), r["stderr"]
+    finally:
+        s.stop()
+
+
+def refused(server, world, wanted, says):
     before = len(world.asked()["hits"])
-    r = from_index.execute("1", requirements=[wanted])
+    r = server.execute("1", requirements=[wanted])
     assert says in failed(r, "refused_host"), r["stderr"]
     hits = world.asked()["hits"][before:]
-    assert hits and {h for h, _ in hits} == {from_index.index}, hits
-    check_healthy(from_index)
+    assert hits and {h for h, _ in hits} == {server.index}, hits
+    check_healthy(server)

@@ -33,6 +33,7 @@ NAMES = {
     "squid.infra.search.test": [PUBLIC],
     "six.test": [PUBLIC6],
     "private.test": [HERE],
+    "store.test": [HERE],
     "loop.test": ["127.0.0.1"],
     "metadata.test": ["169.254.169.254"],
     "zero.test": ["0.0.0.0"],
@@ -51,7 +52,7 @@ NAMES = {
 }
 FILES = {  # where an index says that the wheel of a package is
     "greet": "http://files.test",
-    "near": "http://private.test",
+    "near": "http://store.test",
     "here": "http://loop.test",
     "odd": "http://files.test:22",
     "bare": "http://10.77.0.2",
