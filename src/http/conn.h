@@ -192,7 +192,7 @@ const char *answer_date(char out[DATE_ROOM]);      /* returns out */
 void answer_log(const struct conn *k, int status); /* and counts it */
 
 /* unread.c: answers in memory; each 0, or -1 and 503 */
-int unread_admit(const struct http_server *h, struct err *e); /* before a run */
+int unread_admit(const struct conn *k, struct err *e); /* before a run */
 /* for an answer of so many bytes that its client can ask for again */
 int unread_room(const struct conn *k, size_t bytes, struct err *e);
 void unread_hold(struct conn *k, size_t bytes);

@@ -23,7 +23,7 @@ int on_execute_admit(struct conn *k, struct err *e)
 		return err_client(e, 503, "draining", "the server is shutting down");
 	if (!h->jobs)
 		return err_client(e, 503, "not_ready", "the server is starting");
-	if (unread_admit(h, e) < 0)
+	if (unread_admit(k, e) < 0)
 		return -1;
 	return client_may_run(k->client, e) < 0 ? -1 : jobs_may_admit(h->jobs, e);
 }

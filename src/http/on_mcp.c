@@ -30,7 +30,7 @@ int on_mcp_admit(struct conn *k, struct err *e)
 		return err_client(e, 503, "draining", "the server is shutting down");
 	if (!k->h->jobs)
 		return err_client(e, 503, "not_ready", "the server is starting");
-	if (unread_admit(k->h, e) < 0)
+	if (unread_admit(k, e) < 0)
 		return -1;
 	return 0;
 }

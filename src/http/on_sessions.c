@@ -232,7 +232,7 @@ static int admit(struct conn *k, struct err *e)
 		return err_client(e, 503, "draining", "the server is shutting down");
 	if (!h->sessions)
 		return err_client(e, 503, "not_ready", "the server is starting");
-	if (unread_admit(h, e) < 0)
+	if (unread_admit(k, e) < 0)
 		return -1;
 	return client_may_run(k->client, e);
 }

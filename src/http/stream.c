@@ -94,6 +94,10 @@ void stream_end(struct conn *k)
 	k->close_after = k->close_after || k->req.http10;
 	k->state = CONN_WRITE;
 	k->since_ns = k->progress_ns = loop_now_ns();
+	if (answer_unsent(k) > COPIED_BODY_BYTES) {
+		buf_fit(&k->out);
+		unread_hold(k, k->out.room);
+	}
 	answer_flush(k);
 }
 

@@ -4,8 +4,8 @@
  *
  * What can be asked for again, as a file can, is refused while there is no room for it:
  * so nobody's download ends for another. A program's result comes once, and is taken even
- * then; new programs wait meanwhile. Only when such results alone are half as much again
- * does an answer go: the largest of the token that holds most.
+ * then; who has its part of the room waits with new programs. Only when such results alone
+ * are half as much again does an answer go: the largest of the token that holds most.
  */
 #include <mongoose.h>
 
@@ -35,27 +35,51 @@ static int refuse(struct err *e)
 	return err_client(e, 503, "busy", "too many answers have not been read yet");
 }
 
-int unread_admit(const struct http_server *h, struct err *e)
+static int refuse_token(struct err *e)
 {
-	return h->unsent_bytes > h->unsent_budget ? refuse(e) : 0;
-}
-
-int unread_room(const struct conn *k, size_t bytes, struct err *e)
-{
-	const uint64_t most = k->h->unsent_budget, share = most - most / 4;
-
-	if (bytes <= COPIED_BODY_BYTES)
-		return 0;
-	if (k->client && k->client->held + bytes > share)
-		return err_client(e, 503, "busy",
-				  "too many answers to this token have not been read "
-				  "yet");
-	return k->h->unsent_bytes + bytes > most ? refuse(e) : 0;
+	return err_client(e, 503, "busy",
+			  "too many answers to this token have not been read yet");
 }
 
 static uint64_t held_by(const struct conn *k)
 {
 	return k->client ? k->client->held : 0;
+}
+
+/* what one token may hold when it asks for more */
+static uint64_t share(const struct http_server *h)
+{
+	return h->unsent_budget - h->unsent_budget / 4;
+}
+
+/* above this answers go */
+static uint64_t limit(const struct http_server *h)
+{
+	return h->unsent_budget + h->unsent_budget / 2;
+}
+
+int unread_admit(const struct conn *k, struct err *e)
+{
+	const struct http_server *h = k->h;
+	const bool has_much = held_by(k) > h->unsent_budget / 8;
+
+	if (held_by(k) > share(h))
+		return refuse_token(e);
+	/* what others hold is no reason to refuse who holds little */
+	return h->unsent_bytes > (has_much ? h->unsent_budget : limit(h)) ? refuse(e) : 0;
+}
+
+/* one that nobody is in the way of has room, whatever its size */
+int unread_room(const struct conn *k, size_t bytes, struct err *e)
+{
+	const struct http_server *h = k->h;
+
+	if (bytes <= COPIED_BODY_BYTES)
+		return 0;
+	if (held_by(k) && held_by(k) + bytes > share(h))
+		return refuse_token(e);
+	return h->unsent_bytes && h->unsent_bytes + bytes > h->unsent_budget ? refuse(e)
+									     : 0;
 }
 
 /* mongoose has the newest first */
@@ -66,7 +90,7 @@ static bool goes_before(const struct conn *a, const struct conn *b)
 
 void unread_shed(struct http_server *h)
 {
-	while (h->unsent_bytes > h->unsent_budget + h->unsent_budget / 2) {
+	while (h->unsent_bytes > limit(h)) {
 		struct conn *first = NULL;
 
 		for (struct mg_connection *c = h->mgr->conns; c; c = c->next) {

@@ -363,6 +363,32 @@ def test_a_token_leaves_room_for_answers_to_others(start, tmp_path):
         each.close()
 
 
+@pytest.mark.parametrize("accept", ["application/json", "application/x-ndjson"])
+def test_results_that_a_token_leaves_unread_stop_no_other(start, tmp_path, accept):
+    """Of 14 MB each, of which there is no more than one program at once."""
+    file = TokenFile(tmp_path)
+    hog, other = bearer(file.token("hog")), bearer(file.token("other"))
+    s = start(mode="shell", SANDBOX_TOKEN_FILE=file.path)
+    body = json.dumps({"code": f"head -c {MIB10 - 4096} /dev/urandom > output/big"}).encode()
+    lines = [f"Authorization: {hog['Authorization']}", "Content-Type: application/json", f"Accept: {accept}"]
+    lines.append(f"Content-Length: {len(body)}")
+    readers = []
+    for _ in range(12):
+        c = s.raw()
+        c.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        c.send(get("/execute", lines).replace(b"GET", b"POST", 1) + body)
+        r = c.reply(head_only=True)
+        readers.append(c)
+        if r.status != 200:
+            break
+        wait_for(lambda: s.load() == 0, 20)
+    assert r.status == 503 and len(readers) == 5, (r, len(readers))
+    for _ in range(3):
+        assert s.post("/execute", {"code": "echo x"}, other).json["stdout"] == "x\n"
+    for c in readers:
+        c.close()
+
+
 @pytest.mark.parametrize(
     "accept,form,raw",
     [
