@@ -223,7 +223,7 @@ static void go_on_ending(struct server *s)
 	static const struct {
 		void (*take)(struct jobs *j);
 		uint64_t ns; /* an engine takes a while to end a container */
-	} steps[] = {{jobs_kill_all, 3000000000ull}, {jobs_fail_all, 1000000000ull}};
+	} steps[] = {{jobs_kill_all, 3000000000ull}, {jobs_fail_all, 3000000000ull}};
 
 	if (s->steps == sizeof(steps) / sizeof(steps[0]))
 		return loop_stop(s->loop);

@@ -275,7 +275,7 @@ def test_the_router_is_where_agent_sandbox_expects_it(agent_sandbox):
 
 BINARY = os.environ.get("SANDBOX_SERVER", os.path.join(TOP, "build/test/sandbox-server"))
 SERVER_MB = 256  # supervisor, launcher and server: bodies and answers in memory among it
-SLACK_SEC = 10  # the last four seconds of the server, and its launcher's cleaning up
+SLACK_SEC = 10  # the last six seconds of the server, and its launcher's cleaning up
 SLACK_MB = 64
 
 
