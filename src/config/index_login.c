@@ -164,16 +164,23 @@ static int read_netrc(struct netrc *n, const char *text)
 /* as pip and uv look for it; -1: it cannot be understood, else 1 if there is one */
 static int find_netrc(char text[INDEX_FILE_MOST])
 {
+	static const char *const usual[] = {"~/.netrc", "~/_netrc"};
 	const char *home = getenv("HOME"), *named = getenv("NETRC");
-	auto_free char *dot = mem_printf("%s/.netrc", home ? home : "");
-	auto_free char *underscore = mem_printf("%s/_netrc", home ? home : "");
-	const char *const paths[] = {named ? named : "", home ? dot : "",
-				     home ? underscore : ""};
+	const bool alone = named && *named; /* then pip reads no other one */
+	const size_t count = alone ? 1 : sizeof(usual) / sizeof(usual[0]);
 	struct err e = {0};
 	int rc = 0;
 
-	for (size_t i = 0; rc == 0 && i < sizeof(paths) / sizeof(paths[0]); i++)
-		rc = *paths[i] ? index_read(paths[i], text, &e) : 0;
+	for (size_t i = 0; rc == 0 && i < count; i++) {
+		const char *said = alone ? named : usual[i];
+		const bool at_home = strncmp(said, "~/", 2) == 0;
+		auto_free char *path = mem_printf("%s%s", at_home && home ? home : "",
+						  at_home ? said + 1 : said);
+
+		if (*said == '~' && !at_home) /* somebody else's home */
+			return -1;
+		rc = at_home && !home ? 0 : index_read(path, text, &e);
+	}
 	return rc;
 }
 

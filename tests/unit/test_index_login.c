@@ -101,18 +101,25 @@ TEST(a_netrc_file_says_who_asks)
 	}
 }
 
-TEST(the_netrc_file_that_is_named_comes_before_those_at_home)
+/* as requests does for pip: the one that is named is the only one, whether it is there or
+ * not */
+TEST(the_netrc_file_that_is_named_takes_the_place_of_those_at_home)
 {
-	static const char *const names[] = {"_netrc", ".netrc", "named"};
+	static const char *const names[] = {"_netrc", ".netrc", "named", "tilde"};
 	char home[sizeof(fresh)], named[64], text[64];
 	struct index x;
 
 	at_home(home);
 	snprintf(named, sizeof(named), "%s/named", home);
-	setenv("NETRC", named, 1);
 	setenv("UV_INDEX", "x=https://me@a.test/ https://b.test/", 1);
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		snprintf(text, sizeof(text), "machine a.test login me password %zu", i);
+		if (i > 1) {
+			setenv("NETRC", i == 2 ? named : "~/tilde", 1);
+			CHECK(index_python(&s, NULL, &x, NULL) == 0);
+			CHECK(strcmp(x.extra[0], "https://me@a.test/") == 0);
+			index_done(&x);
+		}
 		write_below(home, names[i], text);
 		CHECK(index_python(&s, NULL, &x, NULL) == 0);
 		snprintf(text, sizeof(text), "https://me:%zu@a.test/", i);
@@ -120,6 +127,11 @@ TEST(the_netrc_file_that_is_named_comes_before_those_at_home)
 		CHECK(strcmp(x.extra[1], "https://b.test/") == 0);
 		index_done(&x);
 	}
+	/* whose home that is we do not know */
+	setenv("NETRC", "~somebody/tilde", 1);
+	CHECK(index_python(&s, NULL, &x, NULL) == -1);
+	index_done(&x);
+	setenv("NETRC", named, 1);
 	/* what is said of an index with a name comes first */
 	setenv("UV_INDEX_X_USERNAME", "me", 1);
 	setenv("UV_INDEX_X_PASSWORD", "v", 1);
