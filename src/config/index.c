@@ -6,6 +6,7 @@
  */
 #include "config/index.h"
 
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/num.h"
+#include "config/index_add.h"
 #include "config/settings.h"
 #include "egress/rules.h"
 
@@ -26,6 +28,17 @@
 bool index_is_url(const char *text)
 {
 	return strncmp(text, "http://", 7) == 0 || strncmp(text, "https://", 8) == 0;
+}
+
+const char *index_home(void)
+{
+	const char *home = getenv("HOME");
+	const struct passwd *who;
+
+	if (home && *home)
+		return home;
+	who = getpwuid(geteuid());
+	return who ? who->pw_dir : NULL;
 }
 
 static bool is_directory(const char *path)

@@ -30,6 +30,9 @@ void index_add(struct index *x, bool main, const char *name, const char *url);
 bool index_has_password(const char *url);
 /* the URL with the user and password of whoever asks */
 char *index_login(struct index *x, const char *name, const char *url);
+/* HOME, without it what the system has for this user, as pip and npm have it; or
+ * NULL */
+const char *index_home(void);
 /* a file of settings: 1; 0: there is none that can be read, errno says why; -1: it is too
  * large, or no text */
 int index_read(const char *path, char out[INDEX_FILE_MOST], struct err *e);

@@ -165,7 +165,7 @@ static int read_netrc(struct netrc *n, const char *text)
 static int find_netrc(char text[INDEX_FILE_MOST])
 {
 	static const char *const usual[] = {"~/.netrc", "~/_netrc"};
-	const char *home = getenv("HOME"), *named = getenv("NETRC");
+	const char *home = index_home(), *named = getenv("NETRC");
 	const bool alone = named && *named; /* then pip reads no other one */
 	const size_t count = alone ? 1 : sizeof(usual) / sizeof(usual[0]);
 	struct err e = {0};

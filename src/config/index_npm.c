@@ -141,7 +141,7 @@ static void take_registry(struct npmrc *x, const char *key, char *value, bool ma
 /* npm takes a relative one from where it was started */
 static void take_path(struct npmrc *x, char **to, const char *value)
 {
-	const char *home = getenv("HOME");
+	const char *home = index_home();
 
 	if (*to || !*value)
 		return;
@@ -350,7 +350,7 @@ static int from_host(struct npmrc *x, const char *node, struct err *e)
 int index_npm(const struct settings *s, const char *node, struct npmrc *out,
 	      struct err *e)
 {
-	const char *home = getenv("HOME");
+	const char *home = index_home();
 	auto_free char *own = home ? mem_printf("%s/.npmrc", home) : NULL;
 
 	memset(out, 0, sizeof(*out));

@@ -214,7 +214,7 @@ static int from_files(struct pip *p, const char *prefix, const char *own,
 	    from_below(p, getenv("VIRTUAL_ENV"), "pip.conf", e) < 0 ||
 	    from_below(p, prefix, "pip.conf", e) < 0 ||
 	    from_below(p, alone ? NULL : own, "pip/pip.conf", e) < 0 ||
-	    from_below(p, alone ? NULL : getenv("HOME"), ".pip/pip.conf", e) < 0 ||
+	    from_below(p, alone ? NULL : index_home(), ".pip/pip.conf", e) < 0 ||
 	    from_below(p, "/etc", "pip.conf", e) < 0)
 		return -1;
 	return from_dirs(p, dirs, e);

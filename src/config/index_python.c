@@ -37,7 +37,7 @@ static void add(struct index *x, char **list, size_t *count, char *word)
 /* NULL: a page of the web, or what is relative to where somebody else is */
 static char *local_path(const char *word, const char *beside)
 {
-	const char *home = getenv("HOME");
+	const char *home = index_home();
 	const char *slash = beside ? strrchr(beside, '/') : NULL;
 	char *path = NULL;
 
@@ -261,7 +261,7 @@ static bool needs_keyring(const struct index *x)
 
 static int from_host(const char *prefix, struct index *out, struct err *e)
 {
-	const char *home = getenv("HOME"), *own = getenv("XDG_CONFIG_HOME");
+	const char *home = index_home(), *own = getenv("XDG_CONFIG_HOME");
 	const char *dirs = getenv("XDG_CONFIG_DIRS");
 	auto_free char *usual = home ? mem_printf("%s/.config", home) : NULL;
 

@@ -24,6 +24,7 @@ static void say(const char *variable, const char *text)
 	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
 	close(fd);
 	CHECK(clearenv() == 0 && setenv(variable, path, 1) == 0);
+	CHECK(setenv("HOME", "/nonexistent", 1) == 0);
 }
 
 #endif

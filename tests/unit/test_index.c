@@ -3,6 +3,8 @@
  * test_index.c - what pip and uv are told on this host
  */
 #include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -318,6 +320,7 @@ TEST(a_file_that_pip_does_not_read_is_not_passed_over)
 		index_done(&x);
 	}
 	clearenv();
+	setenv("HOME", "/nonexistent", 1);
 	setenv("PIP_CONFIG_FILE", "/dev/zero", 1);
 	CHECK(index_python(&s, NULL, &x, &e) == -1 && strstr(e.text, "larger"));
 	index_done(&x);
@@ -364,6 +367,7 @@ TEST(files_of_user_and_host_are_one)
 		CHECK(clearenv() == 0 && mkdtemp(memcpy(path, fresh, sizeof(path))));
 		snprintf(own, sizeof(own), "%s/own", path);
 		snprintf(host, sizeof(host), "%s/host", path);
+		setenv("HOME", "/nonexistent", 1);
 		setenv("XDG_CONFIG_HOME", own, 1);
 		setenv("XDG_CONFIG_DIRS", host, 1);
 		say_both(rows[i].below, rows[i].own, rows[i].host);
@@ -409,6 +413,7 @@ TEST(an_index_may_have_a_name_and_files_are_where_their_variables_say)
 	fclose(f);
 	for (size_t i = 0; i < 4; i++) {
 		clearenv();
+		setenv("HOME", "/nonexistent", 1);
 		setenv("UV_DEFAULT_INDEX", "corp=https://a.test/?b=c", 1);
 		setenv(i < 2 ? variables[i] : "VIRTUAL_ENV", i < 2 ? top : dir, 1);
 		if (i == 3) /* no files at all */
@@ -421,6 +426,30 @@ TEST(an_index_may_have_a_name_and_files_are_where_their_variables_say)
 	unlink(file);
 	rmdir(dir);
 	rmdir(top);
+}
+
+TEST(a_home_that_is_not_said_is_the_users_own)
+{
+	static const char *const homes[] = {NULL, ""};
+	const struct passwd *who = getpwuid(geteuid());
+	char links[PATH_MAX];
+	struct index x;
+
+	CHECK(who && who->pw_dir[0] == '/');
+	snprintf(links, sizeof(links), "%s/", who->pw_dir);
+	for (size_t i = 0; i < 2; i++) {
+		clearenv();
+		setenv("PIP_CONFIG_FILE", "/dev/null", 1);
+		setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
+		setenv("XDG_CONFIG_DIRS", "/nonexistent", 1);
+		setenv("PIP_FIND_LINKS", "~/", 1);
+		if (homes[i])
+			setenv("HOME", homes[i], 1);
+		CHECK(index_python(&s, NULL, &x, NULL) == 0);
+		CHECK(x.link_count == (access(links, F_OK) == 0));
+		CHECK(x.link_count == 0 || strcmp(x.links[0], links) == 0);
+		index_done(&x);
+	}
 }
 
 TEST(a_url_is_one_with_a_host_and_no_message_shows_its_password)

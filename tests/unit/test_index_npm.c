@@ -3,6 +3,8 @@
  * test_index_npm.c - what npm is told on this host
  */
 #include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,6 +156,21 @@ TEST(npm_reads_the_hosts_file_below_its_prefix)
 	CHECK(fs_remove_tree(AT_FDCWD, home) == 0);
 }
 
+TEST(npm_knows_the_users_home_where_none_is_said)
+{
+	const struct passwd *who = getpwuid(geteuid());
+	char own[PATH_MAX];
+	struct npmrc x;
+
+	say("NPM_CONFIG_USERCONFIG", "prefix=~/own\n");
+	CHECK(who && unsetenv("HOME") == 0);
+	snprintf(own, sizeof(own), "%s/own", who->pw_dir);
+	(void)index_npm(&s, "/nonexistent/bin/node", &x, NULL);
+	CHECK(x.prefix && strcmp(x.prefix, own) == 0);
+	unlink(path);
+	npmrc_done(&x);
+}
+
 TEST(the_hosts_file_may_be_named_in_that_of_the_user)
 {
 	char named[sizeof(fresh)], text[64];
@@ -201,6 +218,7 @@ TEST(npm_reads_the_hosts_file_that_is_named_or_beside_node)
 	npmrc_done(&x);
 
 	CHECK(mkdtemp(top) && clearenv() == 0);
+	setenv("HOME", "/nonexistent", 1);
 	snprintf(node, sizeof(node), "%s/bin/node", top);
 	snprintf(dir, sizeof(dir), "%s/etc", top);
 	snprintf(file, sizeof(file), "%s/npmrc", dir);
