@@ -50,6 +50,7 @@ struct npmrc {
 	char *cafile;    /* or NULL */
 	char *prefix;    /* the host's file is below it; or NULL */
 	char *globalconfig, *userconfig; /* the files that are named, or NULL */
+	bool leads_alone; /* of the file that is being read: prefix and globalconfig */
 };
 
 /* SANDBOX_PYTHON_INDEX; without it the variables and files of pip and uv, also of pip's
@@ -58,10 +59,10 @@ struct npmrc {
 int index_python(const struct settings *s, const char *prefix, struct index *out,
 		 struct err *e);
 /* SANDBOX_NPM_REGISTRY if it is a URL, else what npm's variables and files say, also the
- * file beside that node; -1: one of these cannot be understood. To be done with in either
- * case */
-int index_npm(const struct settings *s, const char *node, struct npmrc *out,
-	      struct err *e);
+ * file beside that node and npm's own in its directory; -1: one of these cannot be
+ * understood. To be done with in either case */
+int index_npm(const struct settings *s, const char *node, const char *npm,
+	      struct npmrc *out, struct err *e);
 void npmrc_done(struct npmrc *x);
 /* npm's own default: in the table of settings of the npm below this directory, or NULL */
 char *index_npm_default(const char *npm);

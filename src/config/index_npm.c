@@ -171,7 +171,8 @@ static void take(struct npmrc *x, const char *name, const char *said)
 	const bool main = strcmp(key, "registry") == 0;
 	const bool scope = key[0] == '@' && ends_with(key, ":registry");
 
-	if (is_known(x, key))
+	if (is_known(x, key) || (x->leads_alone && strcmp(key, "prefix") != 0 &&
+				 strcmp(key, "globalconfig") != 0))
 		return;
 	if (main || scope) {
 		take_registry(x, key, value, main);
@@ -347,20 +348,35 @@ static int from_host(struct npmrc *x, const char *node, struct err *e)
 	return from_file(x, "/etc/npmrc", e); /* as Debian's npm has it */
 }
 
-int index_npm(const struct settings *s, const char *node, struct npmrc *out,
-	      struct err *e)
+/* what is npm's own, as its packager has it, says less than all the others, but comes
+ * before PREFIX and node in where the host's file is */
+static int from_files(struct npmrc *x, const char *node, const char *npm, struct err *e)
 {
 	const char *home = index_home();
 	auto_free char *own = home ? mem_printf("%s/.npmrc", home) : NULL;
+	auto_free char *builtin = mem_printf("%s/npmrc", npm);
+	int rc;
 
+	if (from_file(x, x->userconfig ? x->userconfig : own, e) < 0)
+		return -1;
+	x->leads_alone = true;
+	rc = from_file(x, builtin, e);
+	x->leads_alone = false;
+	if (rc < 0 || from_host(x, node, e) < 0)
+		return -1;
+	return from_file(x, builtin, e);
+}
+
+int index_npm(const struct settings *s, const char *node, const char *npm,
+	      struct npmrc *out, struct err *e)
+{
 	memset(out, 0, sizeof(*out));
 	buf_init(&out->text, TEXT_MOST);
 	if (s->npm_registry && index_is_url(s->npm_registry)) {
 		take(out, "registry", s->npm_registry);
 	} else {
 		from_environment(out);
-		if (from_file(out, out->userconfig ? out->userconfig : own, e) < 0 ||
-		    from_host(out, node, e) < 0)
+		if (from_files(out, node, npm, e) < 0)
 			return -1;
 	}
 	if (out->odd)

@@ -302,7 +302,7 @@ static int give_npmrc(const struct settings *s, const struct runtime *r,
 	struct npmrc x;
 	int rc;
 
-	rc = index_npm(s, r->exe, &x, e);
+	rc = index_npm(s, r->exe, top, &x, e);
 	if (x.text.len)
 		m->npmrc = mem_printf("%s\n", x.text.bytes + 1);
 	if (rc == 0 && !m->install_offline)

@@ -16,6 +16,8 @@
 #include "config/index.h"
 #include "index_fixture.h"
 
+static const char none[] = "/nonexistent/npm";
+
 TEST(npm_files_have_scopes_tokens_and_variables)
 {
 	static const char said[] = "\n//a.test/:_auth=${NONE}"
@@ -31,7 +33,7 @@ TEST(npm_files_have_scopes_tokens_and_variables)
 	    "//a.test/:certfile=/etc/passwd\nscript-shell=/bin/sh\n"
 	    "cafile=/nonexistent\n[section]\nregistry=https://no.test/\n");
 	setenv("TOKEN", "t0k", 1);
-	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, NULL) == 0);
 	unlink(path);
 	CHECK(x.has_main && x.url_count >= 2 &&
 	      (!x.cafile || access(x.cafile, R_OK) == 0));
@@ -73,7 +75,7 @@ TEST(npm_files_are_read_as_npm_reads_them)
 		say("NPM_CONFIG_USERCONFIG", rows[i].text);
 		setenv("K", "@c:registry", 1);
 		setenv("H", "h", 1);
-		CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+		CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, NULL) == 0);
 		CHECK(strncmp(x.text.bytes + 1, rows[i].said, len) == 0);
 		CHECK(!x.text.bytes[1 + len] || x.text.bytes[1 + len] == '\n');
 		unlink(path);
@@ -113,7 +115,7 @@ TEST(a_registry_that_cannot_be_used_is_not_passed_over)
 		struct err e = {0};
 
 		say("NPM_CONFIG_USERCONFIG", rows[i]);
-		CHECK(index_npm(&s, "/nonexistent/bin/node", &x, &e) == -1);
+		CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, &e) == -1);
 		CHECK(e.text[0] && !strstr(e.text, "pw0rd"));
 		unlink(path);
 		npmrc_done(&x);
@@ -126,11 +128,11 @@ TEST(npm_files_that_have_no_end_hold_nobody_up)
 
 	say("NPM_CONFIG_USERCONFIG", "");
 	CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
-	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, NULL) == 0);
 	unlink(path);
 	npmrc_done(&x);
 	setenv("NPM_CONFIG_USERCONFIG", "/dev/zero", 1);
-	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == -1);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, NULL) == -1);
 	npmrc_done(&x);
 }
 
@@ -149,11 +151,67 @@ TEST(npm_reads_the_hosts_file_below_its_prefix)
 	CHECK(mkdir(dir, 0700) == 0 && (f = fopen(file, "we")));
 	CHECK(fputs("@a:registry=https://a.test/\n", f) >= 0);
 	fclose(f);
-	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, NULL) == 0);
 	CHECK(x.url_count >= 1 && strcmp(x.urls[0], "https://a.test/") == 0);
 	npmrc_done(&x);
 	unlink(path);
 	CHECK(fs_remove_tree(AT_FDCWD, home) == 0);
+}
+
+static void write_in(const char *dir, const char *text)
+{
+	char file[96];
+	FILE *f;
+
+	snprintf(file, sizeof(file), "%s/npmrc", dir);
+	CHECK((f = fopen(file, "we")) && fputs(text, f) >= 0 && fclose(f) == 0);
+}
+
+/* as packagers write it: the last that counts, but for where the host's is, in which it
+ * comes before PREFIX */
+TEST(npm_has_a_file_of_its_own)
+{
+	static const struct {
+		const char *own, *user, *said, *unsaid; /* said NULL: not understood */
+	} rows[] = {
+		{"@a:registry=https://own.test/", "", "\n@a:registry=https://own.test/",
+		 "host.test"},
+		{"@a:registry=https://own.test/", "@a:registry=https://user.test/",
+		 "\n@a:registry=https://user.test/", "own.test"},
+		{"prefix=${TOP}\n@a:registry=https://own.test/", "",
+		 "\n@a:registry=https://host.test/", "own.test"},
+		{"globalconfig=${TOP}/etc/npmrc", "", "\n@a:registry=https://host.test/",
+		 "own.test"},
+		{"prefix=${TOP}\n@a:registry=https://own.test/", "prefix=/nonexistent",
+		 "\n@a:registry=https://own.test/", "host.test"},
+		{"globalconfig=${TOP}/etc/npmrc\n@a:registry=https://own.test/",
+		 "globalconfig=/nonexistent", "\n@a:registry=https://own.test/",
+		 "host.test"},
+		{"prefix=below", "", NULL, NULL},
+		{"@a:registry=file:///etc", "", NULL, NULL},
+	};
+	char npm[sizeof(fresh)], etc[64];
+	struct npmrc x;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const char *said = rows[i].said;
+
+		say("NPM_CONFIG_USERCONFIG", rows[i].user);
+		CHECK(mkdtemp(memcpy(npm, fresh, sizeof(fresh))));
+		setenv("PREFIX", "/nonexistent", 1);
+		setenv("TOP", npm, 1);
+		snprintf(etc, sizeof(etc), "%s/etc", npm);
+		CHECK(mkdir(etc, 0700) == 0);
+		write_in(etc, "@a:registry=https://host.test/");
+		write_in(npm, rows[i].own);
+		CHECK(index_npm(&s, "/nonexistent/bin/node", npm, &x, NULL) ==
+		      (said ? 0 : -1));
+		CHECK(!said || strstr(x.text.bytes, said));
+		CHECK(!said || !strstr(x.text.bytes, rows[i].unsaid));
+		unlink(path);
+		npmrc_done(&x);
+		CHECK(fs_remove_tree(AT_FDCWD, npm) == 0);
+	}
 }
 
 TEST(npm_knows_the_users_home_where_none_is_said)
@@ -165,7 +223,7 @@ TEST(npm_knows_the_users_home_where_none_is_said)
 	say("NPM_CONFIG_USERCONFIG", "prefix=~/own\n");
 	CHECK(who && unsetenv("HOME") == 0);
 	snprintf(own, sizeof(own), "%s/own", who->pw_dir);
-	(void)index_npm(&s, "/nonexistent/bin/node", &x, NULL);
+	(void)index_npm(&s, "/nonexistent/bin/node", none, &x, NULL);
 	CHECK(x.prefix && strcmp(x.prefix, own) == 0);
 	unlink(path);
 	npmrc_done(&x);
@@ -180,7 +238,7 @@ TEST(the_hosts_file_may_be_named_in_that_of_the_user)
 	memcpy(named, path, sizeof(named));
 	snprintf(text, sizeof(text), "globalconfig = %s\n", named);
 	say("NPM_CONFIG_USERCONFIG", text);
-	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, NULL) == 0);
 	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/") == 0);
 	npmrc_done(&x);
 	unlink(path);
@@ -198,7 +256,7 @@ TEST(npm_is_told_no_credentials_in_a_url)
 
 	say("NPM_CONFIG_USERCONFIG", "registry=https://me:p%3aw%40@a.test:81/x\n"
 				     "@b:registry=http://t0k@b.test\n");
-	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, NULL) == 0);
 	unlink(path);
 	CHECK(x.url_count >= 2 && strcmp(x.urls[1], "https://a.test:81/x") == 0);
 	CHECK(strncmp(x.text.bytes, said, strlen(said)) == 0);
@@ -212,7 +270,7 @@ TEST(npm_reads_the_hosts_file_that_is_named_or_beside_node)
 	FILE *f;
 
 	say("npm_config_globalconfig", "@a:registry=https://a.test/\n");
-	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, NULL) == 0);
 	unlink(path);
 	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://a.test/") == 0);
 	npmrc_done(&x);
@@ -225,7 +283,7 @@ TEST(npm_reads_the_hosts_file_that_is_named_or_beside_node)
 	CHECK(mkdir(dir, 0700) == 0 && (f = fopen(file, "we")));
 	CHECK(fputs("@b:registry=https://b.test/\n", f) >= 0);
 	fclose(f);
-	CHECK(index_npm(&s, node, &x, NULL) == 0);
+	CHECK(index_npm(&s, node, none, &x, NULL) == 0);
 	CHECK(x.url_count >= 1 && strcmp(x.urls[0], "https://b.test/") == 0);
 	npmrc_done(&x);
 	CHECK(unlink(file) == 0 && rmdir(dir) == 0);
@@ -241,7 +299,7 @@ TEST(npm_reads_the_hosts_file_that_is_named_or_beside_node)
 	CHECK(mkdir(dir, 0700) == 0 && (f = fopen(file, "we")));
 	CHECK(fputs("@c:registry=https://c.test/\n", f) >= 0);
 	fclose(f);
-	CHECK(index_npm(&s, node, &x, NULL) == 0);
+	CHECK(index_npm(&s, node, none, &x, NULL) == 0);
 	CHECK(x.url_count >= 1 && strcmp(x.urls[0], "https://c.test/") == 0);
 	npmrc_done(&x);
 	CHECK(fs_remove_tree(AT_FDCWD, top) == 0);
@@ -253,22 +311,22 @@ TEST(a_variable_comes_before_a_file_and_a_setting_before_both)
 
 	say("NPM_CONFIG_USERCONFIG", "registry=https://a.test/\n");
 	setenv("NPM_CONFIG_REGISTRY", "https://b.test/", 1);
-	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, NULL) == 0);
 	CHECK(x.url_count >= 1 && strcmp(x.urls[0], "https://b.test/") == 0);
 	npmrc_done(&x);
 	/* names in any case; of two the last counts, as for npm */
 	setenv("Npm_Config_Registry", "https://d.test/", 1);
 	setenv("NPM_CONFIG_@A:registry", "https://e.test/", 1);
-	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, NULL) == 0);
 	CHECK(x.url_count == 2 && strcmp(x.urls[0], "https://e.test/") == 0);
 	CHECK(strcmp(x.urls[1], "https://d.test/") == 0);
 	CHECK(strstr(x.text.bytes, "\n@a:registry=https://e.test/"));
 	npmrc_done(&x);
 	s.npm_registry = (char[]){"https://c.test/#d"}; /* npm would read less of it */
-	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == -1);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, NULL) == -1);
 	npmrc_done(&x);
 	s.npm_registry = (char[]){"https://c.test/"};
-	CHECK(index_npm(&s, "/nonexistent/bin/node", &x, NULL) == 0);
+	CHECK(index_npm(&s, "/nonexistent/bin/node", none, &x, NULL) == 0);
 	unlink(path);
 	CHECK(x.url_count == 1 && strcmp(x.urls[0], "https://c.test/") == 0);
 	npmrc_done(&x);
