@@ -300,7 +300,9 @@ static int prepare_broker(struct prepared *p, struct err *e)
 	if (!setup->network && !setup->install_network)
 		return 0;
 	/* elsewhere than where a run sees them anyway */
-	if (s->ca_bundle && binds_tree(setup, s->ca_bundle, e) < 0)
+	if (s->ca_bundle && binds_tree(setup, s->ca_bundle, e) < 0 &&
+	    (!modes_drop_directories(&p->modes, setup, e->text) ||
+	     binds_tree(setup, s->ca_bundle, e) < 0))
 		return -1;
 	if (setup->network != NETWORK_BROKER && !setup->install_network)
 		return 0; /* runs that have a network of the host's need none */

@@ -55,7 +55,13 @@ int binds_add(struct setup *s, const char *path, struct err *e)
 	for (uint32_t i = 0; i < s->binds; i++) {
 		if (!within(path, s->bind[i].path))
 			continue;
-		s->bind[i].installs = 0; /* more than packages is in it */
+		/* seen by all, the packages would be, too */
+		if (s->bind[i].installs && strcmp(path, s->bind[i].path) != 0)
+			return err_bad(e,
+				       "'%s' is in '%s', which is for installs alone: "
+				       "move the packages into a directory of their own",
+				       path, s->bind[i].path);
+		s->bind[i].installs = 0;
 		return 0;
 	}
 	if (strlen(path) >= SETUP_PATH)
@@ -189,6 +195,19 @@ int binds_packages(struct setup *s, const char *path, struct err *e)
 		if (strcmp(s->bind[i].path, path) == 0)
 			s->bind[i].installs = 1;
 	return rc;
+}
+
+bool binds_drop_packages(struct setup *s)
+{
+	uint32_t kept = 0;
+	bool some;
+
+	for (uint32_t i = 0; i < s->binds; i++)
+		if (!s->bind[i].installs)
+			s->bind[kept++] = s->bind[i];
+	some = kept < s->binds;
+	s->binds = kept;
+	return some;
 }
 
 /* where a link points, absolute but not resolved further; NULL: it is none */

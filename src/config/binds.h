@@ -17,7 +17,8 @@ struct setup;
 int binds_names(struct setup *s, struct err *e);
 /* /usr, the top directories beside it, the few files of /etc that runtimes read */
 int binds_system(struct setup *s, struct err *e);
-/* a path that exists, whatever it is; ENOENT is success */
+/* a path that exists, whatever it is; ENOENT is success; -1 too where it is in what
+ * installs alone see */
 int binds_add(struct setup *s, const char *path, struct err *e);
 bool binds_cover(const struct setup *s, const char *path);
 /*
@@ -29,6 +30,8 @@ int binds_tree(struct setup *s, const char *path, struct err *e);
 /* the same for a real directory that installs alone see, unless a run sees it anyway; 0
  * also where a runtime is in it */
 int binds_packages(struct setup *s, const char *path, struct err *e);
+/* nobody sees these directories any more; false: there was none */
+bool binds_drop_packages(struct setup *s);
 /* a program: every link on the way to it that no other bind covers, as a single file */
 int binds_program(struct setup *s, const char *path, struct err *e);
 

@@ -214,9 +214,12 @@ static char *give_directory(struct setup *setup, const char *path, struct err *e
 	return rc > 0 ? take_ptr(&real) : NULL;
 }
 
-static int give_links(struct setup *setup, struct setup_row *row, const struct index *x,
+static int give_links(struct setup *setup, struct mode *m, const struct index *x,
 		      struct err *e)
 {
+	struct setup_row *row = &setup->row[setup->rows];
+
+	m->install_directories = x->link_count > 0;
 	for (size_t i = 0; i < x->link_count; i++) {
 		auto_free char *real = give_directory(setup, x->links[i], e);
 
@@ -250,7 +253,7 @@ static int add_python_index(const struct settings *s, const struct runtime *r,
 		rc = give_certificates(setup, m, "SSL_CERT_FILE",
 				       getenv("SSL_CERT_FILE") ? NULL : x.cert, e);
 	if (rc == 0)
-		rc = give_links(setup, row, &x, e);
+		rc = give_links(setup, m, &x, e);
 	m->install_offline = x.alone;
 	if (rc == 0 && !x.alone && x.url_count == 0)
 		rc = add_default(m, ask_default(uv), e);
@@ -357,6 +360,7 @@ static int npm_row(const struct settings *s, const struct runtime *r, struct set
 	static const char *const offline[] = {"--offline", NULL};
 
 	m->install_offline = s->npm_registry && s->npm_registry[0] == '/';
+	m->install_directories = m->install_offline;
 	if (m->install_offline && give_cache(s, r, setup, e) < 0)
 		return -1;
 	if (give_args(row, words, e) < 0 ||

@@ -85,6 +85,22 @@ static int try_runtime(enum mode_id id, struct runtime *r)
 	return 1;
 }
 
+bool modes_drop_directories(struct modes *m, struct setup *setup, const char *why)
+{
+	if (!binds_drop_packages(setup))
+		return false;
+	for (size_t i = 0; i < m->count; i++) {
+		struct mode *mode = &m->mode[i];
+
+		if (mode->install_row < 0 || !mode->install_directories)
+			continue;
+		mode->install_row = -1;
+		mode->installer = NULL;
+		mode->no_installer = mem_copy(why);
+	}
+	return true;
+}
+
 /* r's strings go to the mode */
 static int serve(struct modes *m, const struct settings *s, struct runtime *r,
 		 struct setup *setup, struct err *e)
@@ -98,7 +114,10 @@ static int serve(struct modes *m, const struct settings *s, struct runtime *r,
 	if (mode->defaults.disk_mb < s->disk_mb)
 		log_warn("limit.lower", "mode=%s disk_mb=%u reason=\"half of memory_mb\"",
 			 mode->name, mode->defaults.disk_mb);
-	if (mode_rows(s, r, setup, mode, e) < 0)
+	/* a runtime in a directory of packages: rather no installs than no start */
+	if (mode_rows(s, r, setup, mode, e) < 0 &&
+	    (!modes_drop_directories(m, setup, e->text) ||
+	     mode_rows(s, r, setup, mode, e) < 0))
 		return -1;
 	mode->runtime_version = take_ptr(&r->version);
 	mode->version_number = take_ptr(&r->number);

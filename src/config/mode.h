@@ -40,6 +40,7 @@ struct mode {
 	const char *installer; /* "uv", "npm"; NULL: none */
 	char *no_installer;
 	struct limits install_limits;
+	bool install_directories;    /* from some, beside what else there is */
 	bool install_offline;        /* from directories alone */
 	struct rules *install_hosts; /* else: what an install may reach */
 	/* what it is given besides its row, since passwords may be in it: variables,
@@ -69,6 +70,9 @@ int modes_find(struct modes *m, const struct settings *s, struct setup *setup,
 /* the first regular file of that name in PATH that we may execute; NULL: none */
 char *program_find(const char *name);
 void modes_done(struct modes *m);
+/* installs from directories are off, and nobody sees those: something that all runs need
+ * is in one. false: there was none */
+bool modes_drop_directories(struct modes *m, struct setup *setup, const char *why);
 /* for `selftest`, behind the others: one that runs our own binary, one whose interpreter
  * does not exist */
 int modes_self_rows(const struct settings *s, struct setup *setup, struct err *e);

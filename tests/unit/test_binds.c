@@ -131,11 +131,29 @@ TEST(a_directory_of_packages_is_for_installs_unless_runs_see_it_anyway)
 	CHECK(binds_packages(&setup, name("%s/cache", top), &e) == 1);
 	CHECK(setup.binds == 3 && is_for_installs(name("%s/wheels", top)));
 	CHECK(is_for_installs(name("%s/cache", top)));
-	/* a runtime in it would be hidden, too */
-	CHECK(binds_tree(&setup, name("%s/wheels/more", top), &e) == 1);
+	/* seen by all, a runtime in it would make the rest seen, too */
+	CHECK(binds_tree(&setup, name("%s/wheels/more", top), &e) == -1);
+	CHECK(strstr(e.text, name("%s/wheels/more", top)) && strstr(e.text, "installs"));
+	CHECK(binds_program(&setup, name("%s/wheels/more/x", top), &e) == -1);
+	CHECK(setup.binds == 3 && is_for_installs(name("%s/wheels", top)));
+	add(name("%s/wheels", top));
 	CHECK(setup.binds == 3 && !is_for_installs(name("%s/wheels", top)));
 	add(name("%s", top));
 	CHECK(setup.binds == 1 && !is_for_installs(top));
+}
+
+TEST(directories_of_packages_can_be_dropped)
+{
+	begin();
+	make_file(name("%s/python/x", top), "");
+	make_file(name("%s/wheels/more/x", top), "");
+	add(name("%s/python", top));
+	CHECK(!binds_drop_packages(&setup) && setup.binds == 1);
+	CHECK(binds_packages(&setup, name("%s/wheels", top), &e) == 1);
+	CHECK(binds_drop_packages(&setup) && setup.binds == 1);
+	CHECK(is_bound(name("%s/python", top)));
+	add(name("%s/wheels/more", top));
+	CHECK(setup.binds == 2 && !is_for_installs(name("%s/wheels/more", top)));
 }
 
 TEST(what_a_run_has_of_its_own_cannot_hold_a_runtime)

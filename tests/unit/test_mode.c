@@ -343,6 +343,35 @@ static void expect_typescript(const char *version, const char *flags)
 	modes_done(&m);
 }
 
+/* what runs need is not hidden with the packages, nor are those shown with it */
+TEST(a_runtime_in_a_directory_of_packages_turns_installs_from_it_off)
+{
+	static const bool inside[] = {false, true};
+
+	begin("python,golang");
+	make_python();
+	make_file(name("%s/bin/uv", top), "\177ELF");
+	make_file(name("%s/wheels/x", top), "");
+	s.python_index = strdup(name("%s/wheels", top));
+	for (size_t i = 0; i < 2; i++) {
+		const char *root = name("%s%s/go", top, inside[i] ? "/wheels" : "");
+
+		make_file(name("%s/bin/go", root), "#!/bin/sh\n");
+		make_file(name("%s/bin/go", top),
+			  name("#!/bin/sh\ncase $1 in version)\n"
+			       "echo go version go1.99.2 linux/amd64; exit ;; esac\n"
+			       "echo %s\n",
+			       root));
+		CHECK(find() == 0 && m.count == 2);
+		CHECK(is_bound(root) && is_bound(name("%s/wheels", top)) == !inside[i]);
+		CHECK((m.mode[0].install_row < 0) == inside[i]);
+		CHECK(!inside[i] == !m.mode[0].no_installer);
+		CHECK(!inside[i] || strstr(m.mode[0].no_installer, "for installs alone"));
+		modes_done(&m);
+	}
+	settings_done(&s);
+}
+
 TEST(typescript_depends_on_the_version_of_node)
 {
 	static const char plain[] = " --disable-warning=ExperimentalWarning";
