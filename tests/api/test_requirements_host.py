@@ -218,6 +218,23 @@ def test_a_directory_that_holds_more_than_packages_is_shown_to_nobody(start, hos
         assert s.execute(code)["stdout"] == "[]\n"
 
 
+def test_certificates_of_runs_in_a_directory_of_packages_turn_installs_from_it_off(start, host):
+    """Runs see the certificates, and would see the packages: neither that, nor a server that does not start."""
+    links, name = f"{host.place}/links", f"{host.place}/links/ca.pem"
+    shutil.copy(f"{host.place}/ca.pem", name)
+    env = at_home(host, "inside", {})
+    env.update(SANDBOX_PYTHON_INDEX=links, SANDBOX_NETWORK="127.0.0.1:1", SSL_CERT_FILE=name)
+    try:
+        s = start(**env, SANDBOX_MODE="python")
+        said = failed(s.execute("1", requirements=["linked"]), "no_installer")
+        assert f"'{name}' is in '{links}', which is for installs alone" in said
+        code = f"import os; print([os.path.exists(p) for p in ('{name}', '{links}')], os.listdir('{links}'))"
+        if s.get("/health").json["isolation"]["level"] != "process":
+            assert s.execute(code)["stdout"] == "[True, True] ['ca.pem']\n"
+    finally:
+        os.unlink(name)
+
+
 @pytest.mark.skipif(not NPM, reason="no npm here")
 def test_an_npm_cache_that_holds_more_is_shown_to_nobody(start):
     s = start(SANDBOX_MODE="node", SANDBOX_NPM_REGISTRY="/etc")
