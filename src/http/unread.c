@@ -4,8 +4,9 @@
  *
  * What can be asked for again, as a file can, is refused while there is no room for it:
  * so nobody's download ends for another. A program's result comes once, and is taken even
- * then; who has its part of the room waits with new programs. Only when such results alone
- * are half as much again does an answer go: the largest of the token that holds most.
+ * then; who has his part of the room waits with new programs. Only when such results
+ * alone are half as much again does an answer go: the largest of the token that holds
+ * most.
  */
 #include <mongoose.h>
 

@@ -110,13 +110,13 @@ NEWER = {"fchmodat2": 452, "mseal": 462}  # than the headers may be
 
 def calls_of(policy):
     """What a policy lets through, for some arguments at least: a bit for each number."""
-    header = subprocess.run(
-        ["cc", "-E", "-dM", "-include", "sys/syscall.h", "-x", "c", "/dev/null"], capture_output=True, text=True, check=True
-    ).stdout
+    line = ["cc", "-E", "-dM", "-include", "sys/syscall.h", "-x", "c", "/dev/null"]
+    header = subprocess.run(line, capture_output=True, text=True, check=True).stdout
     number = NEWER | {m[1]: int(m[2]) for m in re.finditer(r"^#define __NR_(\w+) (\d+)$", header, re.M)}
     with open(f"{TOP}/policy/{policy}.json", encoding="utf-8") as f:
         rules = json.load(f)["syscalls"]
-    names = {n for r in rules if r["action"] == "SCMP_ACT_ALLOW" or r.get("errnoRet", 1) not in (1, 38) for n in r["names"]}
+    let = [r for r in rules if r["action"] == "SCMP_ACT_ALLOW" or r.get("errnoRet", 1) not in (1, 38)]
+    names = {n for r in let for n in r["names"]}
     bits = sum(1 << number[n] for n in names if n in number)
     return "".join(f"{bits >> 4 * at & 15:x}" for at in range(CALLS_HEX))
 
