@@ -39,7 +39,6 @@
 #define AGE_MS 300000     /* then another one is started, with other addresses, */
 #define RUNS_MOST 500     /* and after so many runs */
 #define LOOK_MS 10        /* at one that starts */
-#define START_MS 60000    /* that it may take, with the time that others leave */
 #define FULL_MS 60000     /* until there may be room for another one */
 #define OUT_OF_THE_WAY 32 /* above all numbers below */
 
@@ -260,7 +259,7 @@ bool fork_may_build(struct slot *s)
 		full(s, l->warm.fork_kb);
 		return false;
 	}
-	s->build_by_ns = loop_now_ns() + START_MS * MS;
+	s->build_by_ns = loop_now_ns() + FORK_START_MS * MS;
 	s->old.fn = on_look;
 	s->old.arg = s;
 	loop_timer_at(l->loop, &s->old, loop_now_ns() + LOOK_MS * MS);

@@ -24,6 +24,9 @@ struct launcher;
 struct message;
 struct slot;
 
+/* that an interpreter's start may take, with the time that others leave */
+#define FORK_START_MS 60000
+
 /* the descriptors of a worker that has become an interpreter, behind its streams */
 enum {
 	FORK_SOCKET_FD = 3,
@@ -48,7 +51,7 @@ struct fork_start {
 };
 
 /* --- fork_proc.c, in the worker with all rights: the socket to a new process that keeps
- * them, and takes the cover off /proc when asked to; -1 with errno */
+ * one, and takes the cover off /proc when asked to; -1 with errno */
 int fork_proc_keep(pid_t *out_pid);
 
 /* what a worker has for its interpreter */

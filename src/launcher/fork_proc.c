@@ -3,7 +3,7 @@
  * fork_proc.c - what an interpreter that runs are forked from sees of /proc
  *
  * Runs in: the slot's worker, with the launcher's rights; then in a process that keeps
- * them for one thing.
+ * one of them, for one thing.
  *
  * The host's /proc must be in sight where a run mounts its own, but what a module reads
  * when it is imported may be in every run. So a cover lies on it, with the interpreter's
@@ -11,9 +11,9 @@
  * cover would be locked, and an interpreter has no right to take it off: who still has
  * one does.
  */
-#include <signal.h>
+#include <linux/capability.h>
+#include <poll.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,13 +49,25 @@ int template_cover_proc(struct building *t)
 	return sys_mount_setattr(cover_fd, "", AT_EMPTY_PATH, &attr);
 }
 
+/*
+ * What a module forked and left has the other end too, so that its end says nothing; and
+ * a dying worker may send no signal to root.
+ */
 static _Noreturn void keep(int fd, pid_t worker)
 {
+	const unsigned right = 1u << CAP_SYS_ADMIN;
+	const struct __user_cap_data_struct only[2] = {
+		{.effective = right, .permitted = right}};
+	struct pollfd p[] = {{.fd = KEEPER_FD, .events = POLLIN}, {.events = POLLIN}};
 	char byte;
 
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != worker ||
-	    (fd != KEEPER_FD && dup2(fd, KEEPER_FD) < 0) ||
-	    sys_close_range(KEEPER_FD + 1, ~0U, 0) < 0)
+	if ((fd != KEEPER_FD && dup2(fd, KEEPER_FD) < 0) ||
+	    sys_close_range(KEEPER_FD + 1, ~0U, 0) < 0 || sys_capset(only) < 0)
+		_exit(1);
+	p[1].fd = sys_pidfd_open(worker, 0);
+	if (p[1].fd < 0 || getppid() != worker)
+		_exit(1);
+	if (poll(p, 2, FORK_START_MS) <= 0 || p[1].revents)
 		_exit(1);
 	if (read(KEEPER_FD, &byte, 1) != 1 || umount2("/proc", MNT_DETACH) < 0 ||
 	    write(KEEPER_FD, &byte, 1) != 1)

@@ -2,6 +2,7 @@
 """The interpreter that runs are forked from: what it is given at its start is in every run."""
 
 import fcntl
+import glob
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import pytest
 from conftest import Server, wait_for
 from probes import launcher_pid, own_place, write_program
 from test_fork import _interpreters, _venv, forked
-from test_warm import _weight, can_wait, used, wait_warm
+from test_warm import _weight, alive, can_wait, used, wait_warm
 
 
 @pytest.fixture(name="place")
@@ -118,6 +119,53 @@ def test_one_that_ends_by_itself_is_replaced_less_and_less_often(start, place):
     os.unlink(site_of(place) + "/end")
     wait_warm(s, "python", 3)
     forked(s, "print(1)")
+
+
+STAYS = (
+    "import ctypes, os, time\n"
+    "if os.path.exists(os.path.dirname(__file__) + '/stay'):\n"
+    "    name = b'stays%d' % os.getpid()\n    child = os.fork()\n"
+    "    if child == 0:\n"
+    "        if os.fork(): os._exit(0)\n"
+    "        ctypes.CDLL(None).prctl(15, name)\n"
+    "    else: os.waitpid(child, 0)\n"
+    "    time.sleep(600)\n"
+)
+
+
+def _that_stays(interpreters):
+    """(an interpreter that imports, what it has forked and left)."""
+    for path in glob.glob("/proc/[0-9]*/comm"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as f:
+                name = f.read().strip()
+        except OSError:
+            continue
+        for pid in interpreters:
+            if name == f"stays{pid}":
+                return pid, int(path.split("/")[2])
+    return None
+
+
+def test_who_keeps_the_cover_ends_with_its_interpreter_and_has_one_right(start, place):
+    s = start_from(start, place, "ctypes,stays", stays=STAYS)
+    write_program(site_of(place) + "/stay", "")
+    os.kill(_interpreters(s)[0], signal.SIGKILL)
+    pid, left = wait_for(lambda: _that_stays(_interpreters(s)), 20)
+    wait_for(lambda: len(_children(pid)) == 1, 5)  # the one between is gone
+    (keeper,) = _children(pid)
+    with open(f"/proc/{keeper}/status", encoding="utf-8") as f:
+        caps = dict(re.findall(r"^Cap(\w+):\t(\w+)$", f.read(), re.M))
+    assert [int(caps[n], 16) for n in ("Inh", "Prm", "Eff", "Amb")] == [0, 1 << 21, 1 << 21, 0], caps
+    launcher = launcher_pid(s)
+    os.kill(launcher, signal.SIGSTOP)  # it ends all that is in the cgroup
+    try:
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not alive(keeper), 5)
+        assert alive(left)
+    finally:
+        os.kill(launcher, signal.SIGCONT)
+    os.unlink(site_of(place) + "/stay")
 
 
 def memfds(pid):
