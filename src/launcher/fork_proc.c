@@ -11,8 +11,10 @@
  * cover would be locked, and an interpreter has no right to take it off: who still has
  * one does.
  */
+#include <errno.h>
 #include <linux/capability.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -26,12 +28,28 @@
 	(MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 #define KEEPER_FD 3
 
+/* its own process, by the other name that libraries ask for */
+static int show_by_id(const struct building *t)
+{
+	char own[32];
+
+	snprintf(own, sizeof(own), "/proc/%d", (int)getpid());
+	return template_bind(t, "/proc/self", own, SHUT);
+}
+
 /* a loader finds its own place by "self", the C library its stack; libraries read the
- * others for their sizes */
+ * others for their sizes, and what allocators and ciphers go by */
 int template_cover_proc(struct building *t)
 {
-	static const char *const shown[] = {"/proc/self", "/proc/cpuinfo",
-					    "/proc/meminfo", "/proc/stat"};
+	static const struct {
+		const char *path;
+		bool everywhere;
+	} shown[] = {{"/proc/self", true},
+		     {"/proc/cpuinfo", true},
+		     {"/proc/meminfo", true},
+		     {"/proc/stat", true},
+		     {"/proc/sys/vm/overcommit_memory", false},
+		     {"/proc/sys/crypto/fips_enabled", false}};
 	struct mount_attr attr = {.attr_set = SHUT};
 	auto_fd int cover_fd = -1;
 	unsigned i;
@@ -43,9 +61,12 @@ int template_cover_proc(struct building *t)
 	    sys_move_mount(cover_fd, "", AT_FDCWD, "proc", MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return -1;
 	for (i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
-		if (template_bind(t, shown[i], shown[i], SHUT) < 0)
+		if (template_bind(t, shown[i].path, shown[i].path, SHUT) < 0 &&
+		    (shown[i].everywhere || errno != ENOENT))
 			return -1;
 	}
+	if (show_by_id(t) < 0)
+		return -1;
 	return sys_mount_setattr(cover_fd, "", AT_EMPTY_PATH, &attr);
 }
 

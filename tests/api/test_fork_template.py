@@ -39,10 +39,15 @@ def start_from(start, place, preload, **modules):
     return s
 
 
+KNOBS = ["/proc/sys/crypto/fips_enabled", "/proc/sys/vm/overcommit_memory"]
 SEES = (
     "import os, platform, socket\n"
     "seen = [platform.node(), socket.gethostname(), sorted(os.listdir('/proc'))]\n"
     "own = [os.path.isfile(os.readlink('/proc/self/exe')), 'python' in open('/proc/self/maps').read()]\n"
+    "own += [str(os.getpid()) in seen[2], os.path.exists(f'/proc/{os.getpid()}/smaps')]\n"
+    "own += [os.path.samefile(f'/proc/{os.getpid()}/exe', '/proc/self/exe')]\n"
+    "seen[2].remove(str(os.getpid()))\n"
+    "knobs = [d + '/' + name for d, _, found in os.walk('/proc/sys') for name in found]\n"
     "names = [os.readlink('/proc/self/ns/' + n) for n in ('uts', 'ipc', 'mnt')]\n"
 )
 
@@ -52,14 +57,15 @@ def test_a_module_sees_nothing_of_the_host_when_it_is_imported(start, place):
     s = start_from(start, place, "uuid,sees", sees=SEES)
     code = (
         "import sys\nassert 'sees' in sys.modules\nimport os, platform, sees\n"
-        "print(platform.node(), sees.seen, sees.own)\nprint(*sees.names)\n"
+        "print(platform.node(), sees.seen, sees.own)\nprint(*sees.names)\nprint(*sorted(sees.knobs))\n"
         "print(open('/proc/self/mountinfo').read())"
     )
-    said, names, *mounts = forked(s, code)["stdout"].splitlines()
-    assert said == "sandbox ['sandbox', 'sandbox', ['cpuinfo', 'meminfo', 'self', 'stat']] [True, True]"
+    said, names, knobs, *mounts = forked(s, code)["stdout"].splitlines()
+    assert said == "sandbox ['sandbox', 'sandbox', ['cpuinfo', 'meminfo', 'self', 'stat', 'sys']] " + str([True] * 5)
+    assert knobs.split() == [p for p in KNOBS if os.path.exists(p)]
     assert not set(names.split()) & {os.readlink("/proc/self/ns/" + n) for n in ("uts", "ipc", "mnt")}
     # it was there for the import alone
-    assert not [line for line in mounts if "/proc/self" in line or "cpuinfo" in line], mounts
+    assert not [line for line in mounts if "/proc/self" in line or "cpuinfo" in line or KNOBS[1] in line], mounts
     wait_warm(s, "python", 3)
     assert [_children(pid) for pid in _interpreters(s)] == [[]] * 3
 
