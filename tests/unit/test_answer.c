@@ -122,10 +122,14 @@ TEST(what_does_not_fit_is_the_largest_of_who_has_most)
 		answer_with(k[i], bytes[i]);
 	}
 	CHECK(hog.held >= 12 << 20 && other.held >= 6 << 20);
-	CHECK(unread_admit(server, &e) < 0 && e.status == 503);
+	CHECK(unread_admit(k[0], &e) < 0 && strstr(e.text, "this token"));
+	CHECK(unread_admit(k[3], &e) < 0 && e.status == 503);
 	CHECK(unread_room(k[3], 1 << 20, &e) < 0 && e.status == 503);
-	/* half as much again is borne */
+	/* half as much again is borne, and stops nobody who has nothing of it */
 	server->unsent_budget = server->unsent_bytes / 3 * 2 + 1;
+	k[3]->client = NULL;
+	CHECK(unread_admit(k[3], &e) == 0);
+	k[3]->client = &other;
 	unread_shed(server);
 	CHECK(k[1]->held && !k[1]->c->is_closing);
 	server->unsent_budget -= 2;
