@@ -282,10 +282,12 @@ static void open_sessions(struct prepared *p, const char *state)
 static int take_state(const char *path, bool serving, struct err *e)
 {
 	auto_fd int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	auto_fd int made_fd = -1;
 
-	if (serving && root_fd >= 0)
-		made_fd = fs_make_path(root_fd, path + 1, 0755);
+	if (serving && root_fd >= 0) {
+		int made_fd = fs_make_path(root_fd, path + 1, 0755);
+
+		defer_close(&made_fd);
+	}
 	return state_format(path, serving, e);
 }
 
