@@ -352,6 +352,7 @@ TEST(a_runtime_in_a_directory_of_packages_turns_installs_from_it_off)
 	make_python();
 	make_file(name("%s/bin/uv", top), "\177ELF");
 	make_file(name("%s/wheels/x", top), "");
+	free(s.python_index);
 	s.python_index = strdup(name("%s/wheels", top));
 	for (size_t i = 0; i < 2; i++) {
 		const char *root = name("%s%s/go", top, inside[i] ? "/wheels" : "");
